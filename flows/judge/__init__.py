@@ -1,0 +1,1 @@
+"""The judgement: evidence lock, statistics, checks, isolation, rollback drill, decision. Pure."""

@@ -1,0 +1,1 @@
+"""View models, charts, templates and exporters of what people read."""

@@ -1,0 +1,1 @@
+"""Every contract: pydantic models for documents, pandera schemas for tables."""
