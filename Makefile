@@ -24,7 +24,7 @@ $(STAMP): pyproject.toml requirements.lock
 	@echo "setting up $(VENV) (the first time takes a minute or two)"
 	@test -x $(BIN)/python && $(BIN)/python -c '' || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python $(PIP) install --quiet -r requirements.lock
-	@$(BIN)/python $(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@PYTHONWARNINGS=ignore $(BIN)/python $(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
 check-python:
