@@ -43,7 +43,7 @@ test: setup
 	$(BIN)/python -m pytest
 
 bench: setup
-	$(BIN)/python -m pytest -s --timeout=1800 -o python_files='bench_*.py' tests/benchmarks
+	$(BIN)/python -m tests.benchmarks.end_to_end
 
 # A fresh environment resolves the ranges of pyproject.toml; the lock is what it got, without the project itself.
 # It is written in one step, so that a failed resolve leaves the old lock.

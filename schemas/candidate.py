@@ -1,0 +1,182 @@
+"""The candidate file (`tilegate/v1`): two sides, target, workloads, traffic, policy."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from schemas.base import Count, Document, Name, Positive, Text
+from schemas.policy import Policy
+from schemas.settings import StageSettings
+
+SCHEMA = "tilegate/v1"
+SOFTWARE_TAGS = ("compiler", "runtime", "driver", "firmware")
+
+
+class Tags(Document):
+    """Versions of what ran. The candidate may declare changed software tags; hardware can never differ."""
+
+    compiler: Text
+    runtime: Text
+    driver: Text
+    firmware: Text
+    hardware: Text
+
+
+class Conditions(Document):
+    """Circumstances of a run. They must agree between the sides and can never be declared as changed."""
+
+    clock_mhz: Positive
+    """Clock during the run, MHz."""
+    temperature_c: Annotated[float, Field(ge=-60, le=150)]
+    """Temperature during the run, degrees Celsius."""
+    power_w: Positive
+    """Power limit during the run, watts."""
+    throttling: bool
+    """Whether the device reported throttling."""
+
+
+class Profile(Document):
+    """A measured profile of a side: a Parquet file in the `profile_kernels` layout of this project."""
+
+    workload: Name
+    path: Text
+
+
+class Side(Document):
+    """One release: the candidate or its comparator."""
+
+    name: Name
+    tags: Tags
+    conditions: Conditions
+    settings: StageSettings = StageSettings()
+    profiles: tuple[Profile, ...] = ()
+
+
+class Bucket(Document):
+    """A set of shapes that plans are made for. A request of size s fits where s <= max_size."""
+
+    name: Name
+    shapes: dict[str, Count] = {}
+    """Value of each symbolic dim except the batch dim."""
+    max_size: Annotated[int, Field(ge=1)] | None = None
+    """Largest request size this bucket takes; by default the value of the size_dim."""
+
+
+class Workload(Document):
+    """One model with its production shapes."""
+
+    name: Name
+    model: Text
+    """Path of the ONNX file, relative to the candidate file."""
+    weight: Positive = 1.0
+    """Share of the traffic, relative to the other workloads."""
+    batch_dim: str | None = None
+    """Symbolic dim that batching fills; none means the model runs one request at a time."""
+    size_dim: str | None = None
+    """Symbolic dim that the request size is bucketed into; none means every request fits the first bucket."""
+    buckets: tuple[Bucket, ...] = (Bucket(name="default"),)
+    quality_shapes: dict[str, Count] = {}
+    """Shapes for the numeric check, where production shapes are too large to run; empty means the first bucket's."""
+
+    @model_validator(mode="after")
+    def _buckets_agree(self) -> Workload:
+        if not self.buckets:
+            raise ValueError("buckets: at least one is needed")
+        names = [bucket.name for bucket in self.buckets]
+        if len(set(names)) != len(names):
+            raise ValueError(f"buckets: names must differ, found {names}")
+        for bucket in self.buckets:
+            if self.size_dim is not None and bucket.max_size is None and self.size_dim not in bucket.shapes:
+                raise ValueError(
+                    f"bucket {bucket.name!r}: give shapes.{self.size_dim} or max_size, which size_dim needs"
+                )
+            if self.batch_dim is not None and self.batch_dim in bucket.shapes:
+                raise ValueError(
+                    f"bucket {bucket.name!r}: shapes.{self.batch_dim} is the batch_dim, which batching sets"
+                )
+        return self
+
+
+class GeneratedTraffic(Document):
+    """Traffic made from a seed."""
+
+    kind: Literal["poisson", "bursty", "steady"]
+    rate_per_s: Positive
+    """Mean arrivals a second, all workloads together."""
+    duration_s: Positive
+    burst_factor: Annotated[float, Field(ge=1.0, le=1000.0)] = 4.0
+    """Rate inside a burst divided by the mean rate (kind bursty)."""
+    burst_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.1
+    """Share of the time spent in bursts (kind bursty); burst_factor x burst_share must not pass 1."""
+    burst_length_s: Positive = 0.05
+    """Mean length of a burst, seconds."""
+    sizes: dict[Count, Positive] = {1: 1.0}
+    """Request sizes and their relative weights."""
+    streams: tuple[Name, ...] = ("default",)
+
+
+class TrafficFile(Document):
+    """Recorded production traffic."""
+
+    path: Text
+    columns: dict[Literal["arrival", "size", "stream"], str] = {}
+    """Column names, where the format is not one that is known."""
+    rate_scale: Positive = 1.0
+    """Arrival rate multiplied by this (time is compressed)."""
+    block_s: Positive = 30.0
+    """Length of the blocks of arrivals that replications resample, seconds (after scaling)."""
+
+
+class Traffic(Document):
+    """Exactly one of `generate` and `file`."""
+
+    generate: GeneratedTraffic | None = None
+    file: TrafficFile | None = None
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
+    max_requests: Annotated[int, Field(ge=100, le=10**7)] = 20000
+    """Most requests in one replication."""
+    warmup_share: Annotated[float, Field(ge=0.0, le=0.5)] = 0.05
+    """Share of each replication's first requests left out of the statistics."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Traffic:
+        if (self.generate is None) == (self.file is None):
+            raise ValueError("give exactly one of traffic.generate and traffic.file")
+        return self
+
+
+class Candidate(Document):
+    """A candidate file. `tilegate init` writes a commented one."""
+
+    schema_: Annotated[Literal["tilegate/v1"], Field(alias="schema")]
+    name: Name
+    description: Text = ""
+    target: Text
+    """Name of a built-in target, or path of a target file, relative to the candidate file."""
+    model_only: bool = False
+    """Says that no measured profile exists and a verdict on modelled and replayed evidence alone is wanted."""
+    declared_changes: tuple[Literal["compiler", "runtime", "driver", "firmware"], ...] = ()
+    """Software tags that this candidate means to change."""
+    workloads: Annotated[tuple[Workload, ...], Field(min_length=1, max_length=64)]
+    traffic: Traffic
+    comparator: Side
+    candidate: Side
+    policy: Policy = Policy()
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Candidate:
+        names = [workload.name for workload in self.workloads]
+        if len(set(names)) != len(names):
+            raise ValueError(f"workloads: names must differ, found {names}")
+        known = set(names)
+        for side in (self.comparator, self.candidate):
+            for profile in side.profiles:
+                if profile.workload not in known:
+                    raise ValueError(f"profile of workload {profile.workload!r}: no workload has that name")
+            if side.settings.scheduling.max_batch > 1:
+                lacking = [workload.name for workload in self.workloads if workload.batch_dim is None]
+                if lacking:
+                    raise ValueError(f"scheduling.max_batch above 1 needs a batch_dim on workloads {lacking}")
+        return self
