@@ -116,6 +116,17 @@ class GeneratedTraffic(Document):
     """Request sizes and their relative weights."""
     streams: tuple[Name, ...] = ("default",)
 
+    @model_validator(mode="after")
+    def _bursts_fit_the_mean(self) -> GeneratedTraffic:
+        if self.kind == "bursty" and self.burst_factor * self.burst_share > 1.0:
+            raise ValueError(
+                f"burst_factor x burst_share must not pass 1 (else bursts alone exceed the mean rate): "
+                f"{self.burst_factor} x {self.burst_share} = {self.burst_factor * self.burst_share:g}"
+            )
+        if not self.sizes or not self.streams:
+            raise ValueError("sizes and streams: at least one of each is needed")
+        return self
+
 
 class TrafficFile(Document):
     """Recorded production traffic."""
@@ -170,6 +181,8 @@ class Candidate(Document):
         names = [workload.name for workload in self.workloads]
         if len(set(names)) != len(names):
             raise ValueError(f"workloads: names must differ, found {names}")
+        if "overall" in names:
+            raise ValueError("workloads: the name 'overall' stands for all workloads together: choose another")
         known = set(names)
         for side in (self.comparator, self.candidate):
             for profile in side.profiles:

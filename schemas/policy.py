@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from schemas.base import Count, Document, Name, Positive, Share, Text
 
@@ -104,11 +104,26 @@ class Policy(Document):
     owners: dict[Role, Text] = {}
     """Who holds each role: a name or an address."""
     ownership: dict[Stage, Role] = DEFAULT_OWNERSHIP
-    """Owner role of a finding by its mechanism."""
+    """Owner role of a finding by its mechanism; a stage left out has its default."""
     waivers: tuple[Waiver, ...] = ()
     rollback: Rollback = Rollback()
     quality_top1_agreement: Share = 1.0
     """Least share of samples whose top-1 class agrees with the reference, for classifiers."""
+
+    @field_validator("ownership", mode="after")
+    @classmethod
+    def _with_default_owners(cls, given: dict[Stage, Role]) -> dict[Stage, Role]:
+        return {**DEFAULT_OWNERSHIP, **given}
+
+    @model_validator(mode="after")
+    def _waivers_name_checks(self) -> Policy:
+        ids = {check.id for check in self.checks}
+        unknown = [waiver.check for waiver in self.waivers if waiver.check not in ids]
+        if unknown:
+            raise ValueError(
+                f"waivers: no check is called {', '.join(map(repr, unknown))}; the checks are {sorted(ids)}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _tail_before_average(self) -> Policy:
@@ -121,7 +136,4 @@ class Policy(Document):
                 "checks: an average or throughput check needs blocking checks of latency_p99_us and "
                 "quality_failed_outputs beside it (tail before average)"
             )
-        missing = set(DEFAULT_OWNERSHIP) - set(self.ownership)
-        if missing:
-            raise ValueError(f"ownership: every stage needs an owner role, missing {sorted(missing)}")
         return self

@@ -131,12 +131,20 @@ def _problem(frame: pl.DataFrame, error: SchemaError) -> tuple[str, int | None, 
         return column, None, f"type {error.schema.dtype.type}", f"type {error.failure_cases}"
     row = _first_row(error)
     if reason == "SERIES_CONTAINS_NULLS":
-        at = int(frame[column].is_null().arg_true()[0])
-        return column, at, "a value", "null"
+        at = _first_without_value(frame[column])
+        return column, at, "a value", _values(frame, [column], at)
     if isinstance(error.schema, pa.DataFrameSchema):
         columns = str(getattr(error.check, "name", "")).split(", ")
         return ", ".join(columns), row, str(getattr(error.check, "error", "")), _values(frame, columns, row)
     return column, row, _domain(error.check), _values(frame, [column], row)
+
+
+def _first_without_value(series: pl.Series) -> int:
+    """Row of the first null or NaN: pandera counts both as null."""
+    lacking = series.is_null()
+    if series.dtype.is_float():
+        lacking = lacking | series.is_nan().fill_null(False)
+    return int(lacking.arg_true()[0])
 
 
 def _first_row(error: SchemaError) -> int | None:

@@ -9,13 +9,13 @@ import polars as pl
 from schemas.columns import BYTES, NANOSECONDS, flag, integer, number, rule, table, text
 from schemas.decision import Bottleneck
 from schemas.policy import Evidence
+from schemas.zones import ZONES
 
 SIDES = ("comparator", "candidate")
 OP_KINDS = ("contraction", "elementwise", "reduction", "movement", "view", "fallback")
 ENGINES = ("matrix", "vector", "data", "host")
 BUFFER_ROLES = ("stream", "operand", "intermediate", "output", "accumulator")
 FUSION_POLICIES = ("none", "pattern", "optimal", "aggressive")
-ZONES = ("baseline", "tuning candidate", "unstable tail latency", "saturation")
 BOTTLENECKS: tuple[str, ...] = get_args(Bottleneck)
 
 PLAN_KEYS = {

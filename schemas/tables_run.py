@@ -35,7 +35,7 @@ TIMELINE = table(
         **PLAN_KEYS,
         "lane": text("Where it runs: a core, the host, or the DRAM."),
         "name": text("Name of what runs."),
-        "kind": text("What sort of thing runs: kernel, launch, load, store, barrier …"),
+        "kind": text("What sort of thing runs: kernel, launch, load, store, barrier and so on."),
         "group": text("Name of the group that it belongs to."),
         "start_ps": integer("Start.", PICOSECONDS),
         "end_ps": integer("End.", PICOSECONDS),
