@@ -1,0 +1,117 @@
+"""A plan as the runtime sees it: the kernels of one batch in order, in integer picoseconds and bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from accelmodel.errors import InputError
+from accelmodel.plan import Kernel, Plan
+from accelmodel.settings import ExecutionSettings
+
+PS_PER_NS = 1000
+Ps = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Kernels of one (workload, bucket, batch size), one array entry each, in execution order.
+
+    launch_ps: host time to issue all launches of the kernel. compute_ps, memory_ps, throttle_ps: parts of its busy
+    time when alone on the machine: engine time at the nominal clock, time beyond it, and what the throttled clock
+    adds. fallback_ps: busy time of an op on the host; such a kernel has no other busy part, starts only when the
+    kernel before it has ended, and the host issues nothing while it runs. barrier_ps: fixed cost of its barriers.
+    dram_bytes: bytes across the DRAM boundary. groups: name of each kernel's group. cores: cores of one slot.
+    batch: requests it serves at once. fallback: the whole program stands in for a shape that no bucket covers, so
+    all its time counts as fallback.
+    """
+
+    workload: str
+    batch: int
+    cores: int
+    groups: tuple[str, ...]
+    launch_ps: Ps
+    compute_ps: Ps
+    memory_ps: Ps
+    throttle_ps: Ps
+    fallback_ps: Ps
+    barrier_ps: Ps
+    dram_bytes: Ps
+    fallback: bool = False
+
+    def __post_init__(self) -> None:
+        for name in (*TIMES, "dram_bytes"):
+            column = getattr(self, name)
+            self._require(column.shape == (len(self.groups),), name, f"{len(self.groups)} entries", str(column.shape))
+            self._require(not column.size or int(column.min()) >= 0, name, "no negative value", "one")
+        self._require(self.batch >= 1 and self.cores >= 1, "batch, cores", ">= 1", f"{self.batch}, {self.cores}")
+        idle_movers = (self.dram_bytes > 0) & (self.busy_ps == 0)
+        self._require(not idle_movers.any(), "dram_bytes", "busy time where bytes move", "bytes in no time")
+
+    def _require(self, holds: bool, field: str, expected: str, found: str) -> None:
+        if not holds:
+            raise InputError(
+                stage="execution", where=f"program of {self.workload!r}, {field}", expected=expected, found=found,
+                remedy="Build the program from a checked plan, with one entry a kernel.",
+            )  # fmt: skip
+
+    @property
+    def busy_ps(self) -> Ps:
+        """Busy time of each kernel when alone on the machine. [kernels]"""
+        return self.compute_ps + self.memory_ps + self.throttle_ps + self.fallback_ps
+
+    @property
+    def on_host(self) -> npt.NDArray[np.bool_]:
+        """Kernels that are ops of the kind `fallback`. [kernels]"""
+        return self.fallback_ps > 0
+
+
+TIMES = ("launch_ps", "compute_ps", "memory_ps", "throttle_ps", "fallback_ps", "barrier_ps")
+
+
+def program(plan: Plan, execution: ExecutionSettings, batch: int = 1) -> Program:
+    """The program of a plan that can run. `batch` is the number of requests its shapes hold.
+
+    Kernels that take no time and move nothing (views) are left out. Launch and barrier times are the plan's own; of
+    `execution` only the clock is read, to tell throttling from engine time.
+    """
+    if plan.infeasible:
+        first = plan.infeasible[0]
+        raise InputError(
+            stage="execution",
+            where=f"plan of {plan.workload!r}, group {first.group!r}",
+            expected="a plan that can run",
+            found=f"a group that lacks {first.shortfall_bytes} bytes of on-chip memory",
+            remedy="Split the group (fusion.split_before) or choose a target with more on-chip memory.",
+        )
+    rows = {kernel.group.name: _row(kernel, execution.clock_fraction) for kernel in plan.kernels}
+    kept = {name: row for name, row in rows.items() if any(row)}
+    table = np.array(list(kept.values()), dtype=np.int64).reshape(len(kept), len(TIMES) + 1)
+    return Program(plan.workload, batch, plan.cores, tuple(kept), *np.ascontiguousarray(table.T))
+
+
+def as_fallback(base: Program) -> Program:
+    """The same kernels as the plan of last resort: every instant in it counts as fallback."""
+    return replace(base, fallback=True)
+
+
+def _row(kernel: Kernel, clock_fraction: float) -> tuple[int, ...]:
+    """Times of one kernel in the order of TIMES, then its DRAM bytes."""
+    cost = kernel.cost
+    launch_ps, barrier_ps = _ps(cost.launch_ns), _ps(cost.barrier_ns)
+    busy_ps = max(_ps(cost.busy_ns), 1 if cost.dram_bytes else 0)  # bytes need an instant to move in
+    if cost.fallback_ns > 0:
+        return (launch_ps, 0, 0, 0, busy_ps, barrier_ps, cost.dram_bytes)
+    compute_ns = min(cost.compute_ns, cost.busy_ns)
+    nominal_ns = compute_ns * clock_fraction
+    # Under double buffering a slower engine costs nothing until it is slower than the transfers it hides behind.
+    hidden_ns = max(cost.dram_ns, cost.l2_ns) if kernel.tile_plan and kernel.tile_plan.double_buffer else 0.0
+    throttle_ps = _ps(compute_ns - min(compute_ns, max(nominal_ns, hidden_ns)))
+    compute_ps = min(_ps(nominal_ns), busy_ps - throttle_ps)
+    return (launch_ps, compute_ps, busy_ps - throttle_ps - compute_ps, throttle_ps, 0, barrier_ps, cost.dram_bytes)
+
+
+def _ps(time_ns: float) -> int:
+    return round(time_ns * PS_PER_NS)
