@@ -2,22 +2,18 @@
 
 Everything is deterministic. At one instant the order is: slots by index (kernels end, the next ones start), arrivals
 in order, batches whose wait is over, then dispatch of ready batches in the order in which they were opened.
-
-Compiled without numba's reference counting (`_nrt=False`): nothing here allocates, and counting the references to the
-arrays that every step is given took three quarters of the time.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numba
-
+from accelmodel.compiled import compiled
 from accelmodel.replay_records import IDLE, NEVER, NONE
 from accelmodel.replay_slots import settle, share_bandwidth, start_program
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def run(
     arrival: Any, bucket: Any, scale: Any, limit: Any, program_of: Any, first: Any, kernels: Any, rules: Any,
     slots: Any, queues: Any, open_batch: Any, batches: Any, batch_of: Any, idle_at_arrival: Any, bins: Any, clocks: Any,
@@ -46,7 +42,7 @@ def run(
             share_bandwidth(clock, rule, slots)
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _next_instant(clock: Any, rule: Any, arrival: Any, slots: Any, batches: Any) -> int:
     """Earliest instant at which anything happens; NEVER when all is done."""
     instant = NEVER
@@ -61,7 +57,7 @@ def _next_instant(clock: Any, rule: Any, arrival: Any, slots: Any, batches: Any)
     return instant
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _advance(clock: Any, bins: Any, slot_count: int, now: int) -> None:
     """Move the clock, adding what happened since the last instant to the profile's bins (widened to fit)."""
     begin = clock.now
@@ -84,7 +80,7 @@ def _advance(clock: Any, bins: Any, slot_count: int, now: int) -> None:
         begin = end
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _widen(bins: Any) -> None:
     """Merge the bins two by two; the upper half becomes free. Their number is even."""
     half = len(bins) // 2
@@ -100,7 +96,7 @@ def _widen(bins: Any) -> None:
         row.peak = max(low.peak, high.peak)
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _admit(clock: Any, work: Any, request: int, bucket: int, limit: Any, batch_of: Any) -> None:
     """Reject the request, let it join its bucket's open batch, or open a batch for it in the queue of the policy."""
     rule, slots, queues, open_batch, batches, _, _, _, _ = work
@@ -133,7 +129,7 @@ def _admit(clock: Any, work: Any, request: int, bucket: int, limit: Any, batch_o
         _mark_ready(clock, queues, row)
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _choose_queue(clock: Any, rule: Any, slots: Any) -> int:
     """Queue of a new batch: the shared one; each slot's in turn; or that with the fewest requests, first of equals."""
     if not rule.own_queues:
@@ -149,7 +145,7 @@ def _choose_queue(clock: Any, rule: Any, slots: Any) -> int:
     return best
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _mark_ready(clock: Any, queues: Any, row: Any) -> None:
     """The batch may run from now on. It takes in later requests of its bucket until it is full or starts."""
     row.ready = clock.now
@@ -157,7 +153,7 @@ def _mark_ready(clock: Any, queues: Any, row: Any) -> None:
     queues[row.queue].ready += 1
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _expire(clock: Any, rule: Any, arrival: Any, queues: Any, batches: Any) -> None:
     """Batches whose first request has waited long enough become ready. Waits end in the order of opening."""
     while clock.expired < clock.batches:
@@ -169,7 +165,7 @@ def _expire(clock: Any, rule: Any, arrival: Any, queues: Any, batches: Any) -> N
         clock.expired += 1
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _dispatch(clock: Any, work: Any) -> None:
     """Start ready batches on idle slots: from the shared queue on the slot that has worked least, or each its own."""
     rule, slots, queues, _, _, _, _, _, _ = work
@@ -188,7 +184,7 @@ def _dispatch(clock: Any, work: Any) -> None:
         _start_batch(clock, work, 0, best)
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _start_batch(clock: Any, work: Any, q: int, s: int) -> None:
     """Take the first ready batch of queue q and start its program on slot s."""
     _, _, queues, open_batch, batches, _, _, program_of, _ = work

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
+
+from accelmodel.compiled import compiled
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -17,7 +18,7 @@ _S30, _S27, _S31, _S11, _S32 = np.uint64(30), np.uint64(27), np.uint64(31), np.u
 _UNIT = 2.0**-53
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _mix(value: np.uint64) -> np.uint64:
     """Finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection of 64 bits with full avalanche."""
     value = value + _GAMMA
@@ -26,7 +27,7 @@ def _mix(value: np.uint64) -> np.uint64:
     return value ^ (value >> _S31)
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def lognormal_factor(seed: int, request: int, kernel: int, sigma: float) -> float:
     """Lognormal factor of mean 1: exp(sigma * z - sigma^2 / 2), z standard normal by Box and Muller."""
     key = _mix(_mix(np.uint64(seed)) ^ _mix((np.uint64(request) << _S32) | np.uint64(kernel)))

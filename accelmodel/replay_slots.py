@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from accelmodel.compiled import compiled
 from accelmodel.replay_noise import lognormal_factor
 from accelmodel.replay_records import BUSY, ENDING, IDLE, NEVER, NONE, WAITING
 from accelmodel.sharing import max_min_level
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def start_program(clock: Any, work: Any, s: int, b: int) -> None:
     """Start the program of batch b on the idle slot s."""
     _, slots, _, _, batches, _, first, _, _ = work
@@ -27,7 +27,7 @@ def start_program(clock: Any, work: Any, s: int, b: int) -> None:
     settle(clock, work, s)
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def settle(clock: Any, work: Any, s: int) -> None:
     """Do everything that is due on the slot at this instant."""
     slot = work[1][s]
@@ -40,7 +40,7 @@ def settle(clock: Any, work: Any, s: int) -> None:
             _end_batch(clock, work, slot)
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _prepare_kernel(work: Any, slot: Any, free: int) -> None:
     """The slot is free for its next kernel at `free`; it starts once the host has issued it. Or the batch ends."""
     if slot.kernel == slot.last:
@@ -58,7 +58,7 @@ def _prepare_kernel(work: Any, slot: Any, free: int) -> None:
         batch.launch += start - free
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _begin_kernel(clock: Any, work: Any, slot: Any) -> None:
     """Fix how long the kernel runs alone (scale, noise, never faster than its bytes at peak bandwidth) and start it."""
     rule, _, _, _, batches, kernels, first, _, scale = work
@@ -89,7 +89,7 @@ def _begin_kernel(clock: Any, work: Any, slot: Any) -> None:
         clock.shared_changed = 1
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _end_kernel(clock: Any, work: Any, slot: Any) -> None:
     """Book what sharing DRAM added, then the barrier, then make the next kernel ready."""
     batch, kernel = work[4][slot.batch], work[5][slot.kernel]
@@ -108,7 +108,7 @@ def _end_kernel(clock: Any, work: Any, slot: Any) -> None:
     _prepare_kernel(work, slot, clock.now + kernel.barrier)
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def _end_batch(clock: Any, work: Any, slot: Any) -> None:
     """All kernels of the batch have ended: its requests complete and the slot is idle."""
     batch = work[4][slot.batch]
@@ -121,7 +121,7 @@ def _end_batch(clock: Any, work: Any, slot: Any) -> None:
     clock.idle_slots += 1
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def share_bandwidth(clock: Any, rule: Any, slots: Any) -> None:
     """Give every running kernel its max-min share of DRAM bandwidth; move the ends of those whose share changed."""
     clock.shared_changed = 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
+
+from accelmodel.compiled import compiled
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-12
 
 
-@numba.njit(cache=True, _nrt=False)
+@compiled
 def max_min_level(demands: npt.NDArray[np.float64], capacity: float) -> float:
     """The water level L with sum(min(demand, L)) = capacity; infinite where all demands fit together.
 
