@@ -10,6 +10,7 @@ import numpy.typing as npt
 from accelmodel.errors import InputError
 from accelmodel.plan import Kernel, Plan
 from accelmodel.settings import ExecutionSettings
+from accelmodel.target import Target
 
 PS_PER_NS = 1000
 Ps = npt.NDArray[np.int64]
@@ -90,6 +91,19 @@ def program(plan: Plan, execution: ExecutionSettings, batch: int = 1) -> Program
     kept = {name: row for name, row in rows.items() if any(row)}
     table = np.array(list(kept.values()), dtype=np.int64).reshape(len(kept), len(TIMES) + 1)
     return Program(plan.workload, batch, plan.cores, tuple(kept), *np.ascontiguousarray(table.T))
+
+
+def within_dram(base: Program, target: Target) -> Program:
+    """The program with no kernel faster than its bytes at DRAM's peak, however the plan rounded: what is missing is
+    memory time."""
+    short_ps = np.maximum(0, dram_ps(base, target) - base.busy_ps)
+    host_ps = np.where(base.on_host, short_ps, 0)
+    return replace(base, memory_ps=base.memory_ps + short_ps - host_ps, fallback_ps=base.fallback_ps + host_ps)
+
+
+def dram_ps(base: Program, target: Target) -> Ps:
+    """Time that each kernel's bytes take at DRAM's peak bandwidth. [kernels]"""
+    return np.ceil(base.dram_bytes / target.dram.bandwidth_bytes_per_ns * PS_PER_NS).astype(np.int64)
 
 
 def as_fallback(base: Program) -> Program:

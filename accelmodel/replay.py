@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accelmodel.errors import InputError
-from accelmodel.program import PS_PER_NS, Program
+from accelmodel.program import PS_PER_NS, Program, dram_ps, within_dram
 from accelmodel.replay_engine import run
 from accelmodel.replay_noise import sigma_of
 from accelmodel.replay_records import BATCH, BIN, CLOCK, KERNEL, NEVER, NONE, QUEUE, RULES, SLOT
@@ -158,18 +158,15 @@ def _pack(buckets: Sequence[Bucket], limit: npt.NDArray[np.int64], target: Targe
     return first, kernels, program_of
 
 
-def _kernel_rows(program: Program, target: Target) -> npt.NDArray[Any]:
+def _kernel_rows(base: Program, target: Target) -> npt.NDArray[Any]:
+    program = within_dram(base, target)
     rows = np.zeros(len(program.groups), dtype=KERNEL)
     for column in ("launch", "compute", "memory", "throttle", "barrier"):
         rows[column] = getattr(program, f"{column}_ps")
     rows["host"] = program.fallback_ps
     rows["fallback"] = program.on_host | program.fallback
     rows["dram_bytes"] = program.dram_bytes
-    rows["least"] = np.ceil(program.dram_bytes / target.dram.bandwidth_bytes_per_ns * PS_PER_NS)
-    # No kernel outruns DRAM's peak, however the plan rounded: the missing time is memory time.
-    short = np.maximum(0, rows["least"] - program.busy_ps)
-    rows["memory"] += np.where(program.on_host, 0, short)
-    rows["host"] += np.where(program.on_host, short, 0)
+    rows["least"] = dram_ps(program, target)
     return rows
 
 
