@@ -17,7 +17,7 @@ Results = dict[int, dict[str, Array]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchResult:
-    """Outputs of one batch by name, each [padded batch, ...]; row i belongs to request_ids[i], later rows are padding."""
+    """Outputs of one batch by name, each [padded batch, ...]. Row i is of request_ids[i]; later rows are padding."""
 
     request_ids: tuple[int, ...]
     outputs: Mapping[str, Array]
