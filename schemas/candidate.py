@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from schemas.base import Count, Document, Name, Positive, Text
 from schemas.policy import Policy
@@ -14,14 +14,18 @@ SCHEMA = "tilegate/v1"
 SOFTWARE_TAGS = ("compiler", "runtime", "driver", "firmware")
 
 
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
+"""A version or a name. Never empty: two empty tags would agree and say nothing."""
+
+
 class Tags(Document):
     """Versions of what ran. The candidate may declare changed software tags; hardware can never differ."""
 
-    compiler: Text
-    runtime: Text
-    driver: Text
-    firmware: Text
-    hardware: Text
+    compiler: Tag
+    runtime: Tag
+    driver: Tag
+    firmware: Tag
+    hardware: Tag
 
 
 class Conditions(Document):

@@ -63,8 +63,8 @@ CHECKS = table(
         ),
         rule(
             ["status", "candidate_value"],
-            "a candidate_value where the status is pass or fail",
-            ~pl.col("status").is_in(["pass", "fail"]) | pl.col("candidate_value").is_not_null(),
+            "a candidate_value where the status is pass",
+            (pl.col("status") != "pass") | pl.col("candidate_value").is_not_null(),
         ),
     ],
 )  # fmt: skip

@@ -67,7 +67,7 @@ BAD: list[tuple[str, dict[str, object], str]] = [
     ("checks", {"interval_low": 0.3}, "interval_low"),
     ("checks", {"limit": 1.0}, "limit"),
     ("checks", {"margin": None}, "margin"),
-    ("checks", {"candidate_value": None}, "candidate_value"),
+    ("checks", {"status": "pass", "candidate_value": None}, "candidate_value"),
     ("checks", {"p_harm": 1.01}, "p_harm"),
     ("mechanisms", {"experiment": "guess"}, "experiment"),
     ("mechanisms", {"stage": "network"}, "stage"),
