@@ -1,0 +1,157 @@
+"""How a stage becomes a Prefect task: its cache key, its checks on a hit, its log line, its retries.
+
+A key holds the digests of what a stage's result follows from: what it got from earlier stages, the settings it reads,
+the code. Nothing else: not the run, not a path, not the time. So a killed run resumes, a second run shares what it has
+in common with the first, and no result outlives a change of the code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from inspect import signature
+from pathlib import Path
+from typing import Any, ParamSpec, TypedDict, TypeVar
+
+from prefect import task
+from prefect.tasks import Task
+
+from accelmodel.settings import Settings
+from flows.digest import code_digest, value_digest
+from flows.store import Store, append_log
+from flows.values import Ref
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+RETRIES = 2
+RETRY_DELAY_S = 0.2
+# Tests kill the process there, to see that the run resumes: `STAGE` after the stage, `in:STAGE` inside it.
+KILL_VARIABLE = "TILEGATE_TEST_KILL"
+
+
+class Context(TypedDict):
+    """Where a run is kept. Never part of a key."""
+
+    store: str
+    run_id: str
+
+
+class Payload(TypedDict):
+    """What a stage returns: references to what it kept, and small facts."""
+
+    stage: str
+    values: dict[str, Ref]
+    facts: dict[str, Any]
+
+
+class Work(TypedDict):
+    """One side of one workload: what the plan stages are mapped over.
+
+    graphs: label of a plan (`bucket/batch`) -> its Graph. target: the Target. settings: of all eight stages.
+    """
+
+    side: str
+    workload: str
+    graphs: dict[str, Ref]
+    target: Ref
+    settings: dict[str, dict[str, Any]]
+
+
+def stage_task(stage: str, *, reads: tuple[str, ...] = (), label: str = "") -> Callable[[Callable[P, R]], Task[P, R]]:
+    """Make a task of a function whose parameters are plain values and, first, a `context`.
+
+    reads: the stages whose settings its result depends on. label: what a run of it is called beside the stage, a
+    format over its parameters.
+    """
+
+    def decorate(function: Callable[P, R]) -> Task[P, R]:
+        @wraps(function)
+        def body(*args: P.args, **kwargs: P.kwargs) -> R:
+            with _logged(stage, signature(function).bind(*args, **kwargs).arguments):
+                return function(*args, **kwargs)
+
+        def key(_: object, parameters: dict[str, Any]) -> str:
+            found = stage_key(stage, reads, parameters)
+            forget_if_broken(Store(Path(parameters["context"]["store"])), found)
+            return found
+
+        decorated: Task[P, R] = task(
+            name=stage,
+            task_run_name=f"{stage} {label}".strip(),
+            cache_key_fn=key,
+            persist_result=True,
+            result_serializer="json",
+            retries=RETRIES,
+            retry_delay_seconds=RETRY_DELAY_S,
+            retry_condition_fn=_is_io_failure,
+        )(body)  # type: ignore[call-overload]  # the overloads know no wrapped function
+        return decorated
+
+    return decorate
+
+
+def stage_key(stage: str, reads: tuple[str, ...], parameters: Mapping[str, Any]) -> str:
+    """The cache key of a stage: a digest of all that its result follows from."""
+    given = {name: value for name, value in parameters.items() if name != "context"}
+    if "work" in given:
+        settings = {name: given["work"]["settings"][name] for name in reads}
+        given["work"] = {**given["work"], "settings": settings}
+    return f"{stage}-{value_digest({'code': code_digest(), 'given': given})}"
+
+
+def forget_if_broken(store: Store, key: str) -> None:
+    """Remove a kept result that cannot be trusted: not readable, or one of its values gone or changed."""
+    path = store.results / key
+    if not path.is_file():
+        return
+    try:
+        record = json.loads(path.read_bytes())
+        payload = json.loads(record["result"])
+        sound = all(store.holds(ref["sha256"], ref["suffix"]) for ref in _refs(payload["values"]))
+    except (ValueError, KeyError, TypeError):
+        sound = False
+    if not sound:
+        path.unlink(missing_ok=True)
+
+
+def settings_of(work: Work) -> Settings:
+    """The settings of a work as the model takes them."""
+    from flows.inputs import settings_from
+
+    return settings_from(work["settings"])
+
+
+def kill_point(name: str) -> None:
+    """End this process like a power cut where a test asks for it."""
+    if os.environ.get(KILL_VARIABLE) == name:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextmanager
+def _logged(stage: str, parameters: Mapping[str, Any]) -> Iterator[None]:
+    """Note start and end of a stage's work: the log counts what was really done, which a cache hit is not."""
+    context: Context = parameters["context"]
+    work = parameters.get("work", {})
+    item = " ".join(filter(None, (work.get("workload"), work.get("side") or parameters.get("side"))))
+    log = Store(Path(context["store"])).execution_log(context["run_id"])
+    begun = time.perf_counter()
+    append_log(log, {"event": "started", "stage": stage, "item": item, "pid": os.getpid()})
+    kill_point(f"in:{stage}")
+    yield
+    seconds = round(time.perf_counter() - begun, 4)
+    append_log(log, {"event": "finished", "stage": stage, "item": item, "pid": os.getpid(), "seconds": seconds})
+
+
+def _refs(values: Mapping[str, Any]) -> Iterator[Ref]:
+    yield from values.values()
+
+
+def _is_io_failure(_: object, __: object, state: Any) -> bool:
+    """Only what may pass by itself is tried again: a wrong input stays wrong."""
+    return isinstance(state.result(raise_on_failure=False), OSError)
