@@ -119,8 +119,10 @@ def _dtype(path: Path, info: ValueInfoProto) -> str:
 def _open_shape(path: Path, info: ValueInfoProto) -> tuple[int | str, ...]:
     if not info.type.tensor_type.HasField("shape"):
         raise wrong(path, f"input {info.name!r}", "a shape (its dims may be symbolic)", "no shape")
-    dims = enumerate(info.type.tensor_type.shape.dim)
-    return tuple(dim.dim_value if dim.dim_value > 0 else dim.dim_param or f"{info.name}.{axis}" for axis, dim in dims)
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or f"{info.name}.{axis}"
+        for axis, dim in enumerate(info.type.tensor_type.shape.dim)
+    )
 
 
 def _symbolic(inputs: Iterable[InputInfo]) -> tuple[str, ...]:
@@ -152,6 +154,8 @@ def _bound_inputs(path: Path, model: ModelProto, shapes: Mapping[str, int], part
         types[info.name] = kind = TypeProto()
         kind.CopyFrom(info.type)
         for proto, open_dim in zip(kind.tensor_type.shape.dim, item.shape, strict=True):
+            if isinstance(open_dim, str):
+                proto.Clear()
             if isinstance(open_dim, str) and open_dim in shapes:
                 proto.dim_value = shapes[open_dim]
     return types

@@ -208,3 +208,10 @@ def test_a_dim_without_a_name_is_called_by_its_input_and_axis(tmp_path: Path) ->
 
 def test_weights_can_be_read_with_dims_left_open(tmp_path: Path) -> None:
     assert "layer0/expand/weight" in read_weights(transformer(tmp_path))
+
+
+def test_a_negative_size_in_the_file_is_an_open_dim_and_zero_is_a_size(tmp_path: Path) -> None:
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], {"x": [-1, 0]}, {"y": None})
+    assert inspect(path).inputs[0].shape == ("x.0", 0)
+    assert read_graph(path, {"x.0": 2}).tensors["y"].shape == (2, 0)
+    assert read_weights(path) == {}
