@@ -48,10 +48,10 @@ def _check_case(suite: ElementTree.Element, result: CheckResult) -> None:
     kind = _ELEMENT.get(result.status)
     if kind is None:
         return
-    if not result.blocking:
-        kind = "skipped"
-    message = _clean(f"{result.status}: {result.message}")
-    ElementTree.SubElement(case, kind, message=message, **({} if kind == "skipped" else {"type": result.status}))
+    element = ElementTree.SubElement(case, kind if result.blocking else "skipped")
+    element.set("message", _clean(f"{result.status}: {result.message}"))
+    if element.tag != "skipped":
+        element.set("type", result.status)
 
 
 def _clean(text: str) -> str:

@@ -19,9 +19,9 @@ SLSA_VERSION = "1.0"
 def verification_summary(run: Run, decision: Decision, policy_sha256: str, verified: datetime) -> dict[str, Any]:
     """The statement as plain values, ready for JSON.
 
-    subject: the candidate file, or, where the lock names none, the candidate by name and the digest of all inputs'.
-    verificationResult is PASSED only for GO. inputAttestations: every input and artifact by digest. policy_sha256:
-    digest of the policy as it was used. verified: when the verdict was reached.
+    subject: the candidate file, which the lock must name. verificationResult is PASSED only for GO; no SLSA level is
+    claimed. inputAttestations: every input and artifact by digest. policy_sha256: digest of the policy as it was used.
+    verified: when the verdict was reached.
     """
     return {
         "_type": STATEMENT_TYPE,
@@ -49,7 +49,7 @@ def _subject(run: Run) -> dict[str, Any]:
     for item in run.inputs:
         if item.role == "candidate":
             return {"name": run.candidate_name, "digest": {"sha256": item.sha256}}
-    return {"name": run.candidate_name, "digest": {"sha256": run.code_digest}}
+    raise ValueError(f"run {run.run_id}: its lock names no input of the role candidate, so nothing can be attested")
 
 
 def _digests(run: Run) -> list[tuple[str, str, str]]:
