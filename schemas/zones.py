@@ -31,7 +31,7 @@ class Threshold:
 
 THRESHOLDS: Final[tuple[Threshold, ...]] = (
     # Half of the memory is where double buffering stops being free; above it, something is written out and read back.
-    Threshold("working_set_ratio", "peak working set ÷ on-chip capacity", 0.5, 1.0, 2.0),
+    Threshold("working_set_ratio", "working set ÷ on-chip capacity", 0.5, 1.0, 2.0),
     # A plan that alone asks for four fifths of DRAM leaves no room for a second one at the same moment.
     Threshold("dram_demand_ratio", "DRAM demand ÷ DRAM peak", 0.5, 0.8, 0.95),
     # Latency is a symptom, not a pressure: it can only show that a tail is unstable.

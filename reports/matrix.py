@@ -1,0 +1,116 @@
+"""Validation matrix: every check of the policy, what failed first."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from reports import words
+from reports.anchors import row_id
+from reports.blocks import Block, Cell, Column, Missing, Row, Section, Table, Tone
+from reports.evidence import Evidence
+from reports.metric_words import metric_texts, metric_words
+
+STATUS_TONES: Final[dict[str, Tone]] = {
+    "fail": "bad", "missing": "warn", "undecided": "warn", "waived": "warn", "pass": "good",
+}  # fmt: skip
+_RANK = {"fail": 0, "missing": 1, "undecided": 2, "waived": 3, "pass": 4}
+SATURATING: Final = ("launch_overhead_reduction", "on_chip_reuse_ratio")
+"""Ratios that checks compare as 1 - ratio (see the design of the metrics)."""
+
+
+def section(evidence: Evidence) -> Section:
+    """Checks with what needs attention on top; inside a status, in the policy's order."""
+    checks = evidence.table("checks")
+    blocks: tuple[Block, ...]
+    if checks is None:
+        lead, blocks = "No check was evaluated, so nothing here speaks for the candidate.", (
+            Missing(evidence.missing("checks")),
+        )  # fmt: skip
+    else:
+        rows = sorted(checks.to_dicts(), key=lambda row: (_RANK[row["status"]], row["severity"] != "blocking"))
+        lead, blocks = summary(rows), (_table(rows, evidence.candidate.policy.confidence),)
+    return Section("matrix", "Validation matrix", lead, blocks)
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """How many checks came out how, worst first."""
+    statuses = [row["status"] for row in rows]
+    parts = [f"{statuses.count(status)} {status}" for status in _RANK if status in statuses]
+    blocking = sum(row["status"] == "fail" and row["severity"] == "blocking" for row in rows)
+    tail = f" Of the failures, {words.number(blocking)} {'blocks' if blocking == 1 else 'block'} the release."
+    return f"{words.count(len(rows), 'check')}: {', '.join(parts)}.{tail if 'fail' in statuses else ''}"
+
+
+def _table(rows: list[dict[str, Any]], confidence: float) -> Table:
+    columns = (
+        Column("Check"),
+        Column("Status"),
+        Column("Comparator", numeric=True),
+        Column("Candidate", numeric=True),
+        Column(
+            "Worsening",
+            numeric=True,
+            hint=f"Relative to the comparator; + is worse. In brackets: {words.stated_percent(confidence)} interval.",
+        ),
+        Column("Limit", numeric=True, hint="Largest worsening, or the absolute limit of the candidate's own value."),
+        Column("Owner"),
+        Column("Result in words", wide=True),
+    )
+    return Table("Checks, failures first", columns, tuple(_row(row) for row in rows))
+
+
+def _row(row: dict[str, Any]) -> Row:
+    comparator, candidate = metric_texts(row["metric"], row["comparator_value"], row["candidate_value"])
+    failed = row["status"] == "fail"
+    cells = (
+        Cell(row["check"], sub=f"{metric_words(row['metric']).label}, {row['scope']}"),
+        Cell(row["status"], sub=row["severity"], tone=STATUS_TONES[row["status"]], badge=True),
+        _value(comparator),
+        _value(candidate, sub=row["evidence"]),
+        _change(row),
+        Cell(limit_text(row)),
+        owner_cell(row["owner"], row["owner_role"]),
+        Cell(row["message"]),
+    )
+    return Row(
+        row_id("checks", row["check"], row["scope"]),
+        cells,
+        mark="bad" if failed and row["severity"] == "blocking" else "",
+    )
+
+
+def owner_cell(owner: str, role: str) -> Cell:
+    """The holder with the role below; the role alone where the policy names nobody."""
+    return Cell(words.spaced(role)) if owner == role else Cell(owner, sub=words.spaced(role))
+
+
+def limit_text(row: dict[str, Any]) -> str:
+    """The rule of a check: `at most +5 % worse`, or the absolute limit with its direction."""
+    if row["margin"] is not None:
+        return f"at most +{words.stated_percent(row['margin'])}" if row["margin"] else "no worsening"
+    side = "at most" if row["direction"] == "lower_is_better" else "at least"
+    return f"{side} {metric_texts(row['metric'], row['limit'])[0]}"
+
+
+def interval_text(row: dict[str, Any]) -> str:
+    """`[+1.2 %, +3.4 %]`; empty where the row has no interval."""
+    if row["interval_low"] is None or row["interval_high"] is None:
+        return ""
+    low, high = words.signed_percent(row["interval_low"]), words.signed_percent(row["interval_high"])
+    return f"[{low}, {high}]" if low != high else "exact"
+
+
+def _change(row: dict[str, Any]) -> Cell:
+    if row["change"] is None:
+        absent = "not compared" if row["limit"] is not None else words.MISSING
+        return Cell(absent, tone="muted" if row["limit"] is not None else "warn")
+    of_rest = "of 1 − ratio" if row["metric"] in SATURATING else ""
+    parts = [part for part in (of_rest, interval_text(row)) if part]
+    return Cell(words.signed_percent(row["change"]), sub=", ".join(parts))
+
+
+def _value(shown: str, sub: str = "") -> Cell:
+    return Cell(shown, sub=sub, tone="warn" if shown == words.MISSING else "")
+
+
+__all__ = ["SATURATING", "STATUS_TONES", "interval_text", "limit_text", "owner_cell", "section", "summary"]

@@ -1,0 +1,179 @@
+"""Tails before averages: latency percentiles of both sides under the same arrivals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from reports import charts, words
+from reports.anchors import row_id
+from reports.blocks import Block, Cell, Charts, Column, Missing, Note, Row, Section, Table, Tone
+from reports.evidence import Evidence
+
+STATISTICS: Final = ("p99", "p95", "p50", "mean")
+"""In reading order: the tail first."""
+_CURVE_POINTS: Final = 90
+_FIRST: Final = 1 / 0.9
+"""Where a curve starts, as 1 / (1 - q): the 10th percentile."""
+_LEAST_BEYOND: Final = 10
+"""Fewest requests beyond the last percentile that a curve shows: fewer would draw an outlier as a trend."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Latency of one side in one scope, ns. Each statistic is taken in each replication, then averaged over them."""
+
+    side: str
+    scope: str
+    p99_ns: float
+    p95_ns: float
+    p50_ns: float
+    mean_ns: float
+    completed: int
+    rejected: int
+
+    @property
+    def rejected_share(self) -> float:
+        return self.rejected / (self.completed + self.rejected)
+
+
+def settled(requests: pl.DataFrame, warmup_share: float) -> pl.DataFrame:
+    """The requests without the first `warmup_share` of each replication, as the checks see them."""
+    if warmup_share == 0:
+        return requests
+    sizes = pl.len().over("side", "replication")
+    rank = pl.col("request").rank("ordinal").over("side", "replication")
+    return requests.filter(rank > (sizes * warmup_share).floor())
+
+
+def tails(requests: pl.DataFrame) -> dict[tuple[str, str], Tail]:
+    """(side, scope) -> latency statistics of settled requests, for `overall` and every workload.
+
+    A scope in which nothing completed is left out."""
+    columns = ["side", "replication", "workload", "status", "latency_ps"]
+    slim = requests.lazy().select(columns)
+    scoped = pl.concat([
+        slim.with_columns(scope=pl.lit("overall")).drop("workload"),
+        slim.rename({"workload": "scope"}).select("side", "replication", "status", "latency_ps", "scope"),
+    ])  # fmt: skip
+    latency = pl.col("latency_ps")
+    quantiles = {f"p{level}_ns": latency.quantile(level / 100, "linear") / 1e3 for level in (99, 95, 50)}
+    per_replication = scoped.group_by("side", "scope", "replication").agg(
+        **quantiles,
+        mean_ns=latency.mean() / 1e3,
+        completed=(pl.col("status") == "completed").sum(),
+        rejected=(pl.col("status") == "rejected").sum(),
+    )
+    rows = (
+        per_replication.group_by("side", "scope")
+        .agg(pl.col("p99_ns", "p95_ns", "p50_ns", "mean_ns").mean(), pl.col("completed", "rejected").sum())
+        .filter(pl.col("completed") > 0)
+        .collect()
+    )
+    return {(row["side"], row["scope"]): Tail(**row) for row in rows.to_dicts()}
+
+
+def curves(requests: pl.DataFrame) -> pl.DataFrame:
+    """Quantile curves: columns side, scope, beyond (1 / (1 - q)), latency_us; at most _CURVE_POINTS for each curve.
+
+    Each ends where fewer than _LEAST_BEYOND requests lie beyond."""
+    done = requests.filter(pl.col("status") == "completed").select("side", "workload", "latency_ps")
+    frames = []
+    for (side, scope), part in done.group_by(["side", "workload"], maintain_order=True):
+        ratio = max(2.0, len(part) / _LEAST_BEYOND) / _FIRST
+        steps = [_FIRST * ratio ** (index / (_CURVE_POINTS - 1)) for index in range(_CURVE_POINTS)]
+        values = part.select(
+            pl.concat_list(pl.col("latency_ps").quantile(1 - 1 / step, "linear") / 1e6 for step in steps)
+        ).item()
+        frames.append(pl.DataFrame({"side": side, "scope": scope, "beyond": steps, "latency_us": values}))
+    return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def section(evidence: Evidence) -> Section:
+    title, lead = "Tails before averages", (
+        "Latency from scheduled arrival to completion. Both sides saw the same arrivals. Each number is taken in each "
+        "replication and then averaged over them; the start-up of each replication is left out."
+    )  # fmt: skip
+    requests = evidence.table("requests")
+    if requests is None:
+        return Section("tails", title, lead, (Missing(evidence.missing("requests")),))
+    kept = settled(requests, evidence.candidate.traffic.warmup_share)
+    found = tails(kept)
+    return Section("tails", title, lead, (_table(evidence, found), *_charts(evidence, kept)))
+
+
+def _charts(evidence: Evidence, kept: pl.DataFrame) -> tuple[Block, ...]:
+    points = curves(kept)
+    if points.is_empty():
+        return (Missing("latency curves: no request completed"),)
+    drawn = tuple(
+        charts.quantiles(f"chart-tail-{index}", workload, points.filter(pl.col("scope") == workload))
+        for index, workload in enumerate(evidence.workloads)
+        if workload in points["scope"]
+    )
+    note = f"Each curve ends where fewer than {_LEAST_BEYOND} requests lie beyond it."
+    return (Charts(drawn), Note(note, tone="muted"))
+
+
+def _table(evidence: Evidence, found: dict[tuple[str, str], Tail]) -> Table:
+    scopes = [scope for scope in ("overall", *evidence.workloads) if any((side, scope) in found for side in
+              ("comparator", "candidate"))]  # fmt: skip
+    scale = words.time_scale(tail.p99_ns for tail in found.values())
+    columns = (
+        Column("Scope"),
+        Column("Statistic"),
+        Column(f"Comparator, {scale.unit}", numeric=True),
+        Column(f"Candidate, {scale.unit}", numeric=True),
+        Column("Change", numeric=True),
+        Column("Requests", numeric=True, hint="Completed requests behind the two numbers."),
+    )
+    rows = []
+    for scope in scopes:
+        pair = (found.get(("comparator", scope)), found.get(("candidate", scope)))
+        rows += [_statistic_row(scope, statistic, scale, *pair) for statistic in STATISTICS]
+        rows.append(_rejected_row(scope, *pair))
+    return Table("Latency, tail first", columns, tuple(rows))
+
+
+def _statistic_row(
+    scope: str, statistic: str, scale: words.Scale, comparator: Tail | None, candidate: Tail | None
+) -> Row:
+    before, after = (None if tail is None else getattr(tail, f"{statistic}_ns") for tail in (comparator, candidate))
+    cells = (
+        Cell(scope),
+        Cell(statistic),
+        Cell(scale.text(before)),
+        Cell(scale.text(after)),
+        change_cell(before, after),
+        Cell(_counts(comparator, candidate)),
+    )
+    return Row(row_id("tails", scope, statistic), cells)
+
+
+def change_cell(before: float | None, after: float | None) -> Cell:
+    """Relative change of a value of which less is better."""
+    if before is None or after is None or before == 0:
+        return Cell(words.MISSING, tone="warn")
+    change = after / before - 1
+    tone: Tone = "bad" if change > 0.005 else "good" if change < -0.005 else ""
+    return Cell(words.worsening(change), tone=tone)
+
+
+def _rejected_row(scope: str, comparator: Tail | None, candidate: Tail | None) -> Row:
+    shares = [None if tail is None else tail.rejected_share for tail in (comparator, candidate)]
+    known = [share for share in shares if share is not None]
+    change = words.points(known[1] - known[0]) if len(known) == 2 else words.MISSING
+    cells = (
+        Cell(scope), Cell("rejected"), *(Cell(words.percent(share)) for share in shares), Cell(change),
+        Cell(_counts(comparator, candidate)),
+    )  # fmt: skip
+    return Row(row_id("tails", scope, "rejected"), cells)
+
+
+def _counts(comparator: Tail | None, candidate: Tail | None) -> str:
+    counts = [None if tail is None else tail.completed for tail in (comparator, candidate)]
+    if counts[0] == counts[1]:
+        return words.number(counts[0])
+    return " and ".join(words.number(count) for count in counts)
