@@ -91,6 +91,8 @@ class Workload(Document):
         names = [bucket.name for bucket in self.buckets]
         if len(set(names)) != len(names):
             raise ValueError(f"buckets: names must differ, found {names}")
+        if "fallback" in names:
+            raise ValueError("buckets: the name 'fallback' stands for requests that no bucket covers: choose another")
         for bucket in self.buckets:
             if self.size_dim is not None and bucket.max_size is None and self.size_dim not in bucket.shapes:
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""The bandwidth lens's one rule: which zone an iteration is in. What fills the column `zone` and what draws it use this."""
+"""The bandwidth lens's one rule: which zone an iteration is in. What fills and what draws the column `zone` uses it."""
 
 from __future__ import annotations
 

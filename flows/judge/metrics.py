@@ -97,7 +97,7 @@ def _percentile_us(quantile: float) -> pl.Expr:
 
 def _modelled(metrics: pl.DataFrame) -> dict[tuple[str, str], Values]:
     """Traffic-weighted values of the mean request: weight is a plan's share of the requests, and one run of a plan
-    serves a whole batch."""
+    serves a whole batch. Batches that were not full are counted as full ones, on both sides alike."""
     served = metrics.filter(pl.col("weight") > 0)
     if served.is_empty():
         return {}

@@ -134,7 +134,8 @@ def rehearse(
     """The drill: the candidate goes live, a criterion fires, traffic goes back to the comparator, it is quiet again.
 
     failed: whether the candidate failed a check that the criteria come from; then its own latencies must fire one.
-    Otherwise a fault is injected (every latency doubled), which the text says. None where there is no criterion.
+    Otherwise a fault is injected (every latency doubled, or more where the candidate is far below the threshold), which
+    the text says. None where there is no criterion.
     The comparator serves the arrivals after the detection as its own replay did: the candidate's backlog is not
     carried over. The traffic starts over where too few arrivals are left to judge the recovery.
     """
@@ -144,7 +145,8 @@ def rehearse(
     live, fault = candidate, ""
     fired = _first_to_fire(known, live)
     if fired is None and not failed:
-        live, fault = _slowed(candidate), f"with an injected fault (latencies x {INJECTED_FACTOR:g}) "
+        factor = _fault_factor(known, candidate)
+        live, fault = _slowed(candidate, factor), f"with an injected fault (latencies x {factor:.3g}) "
         fired = _first_to_fire(known, live)
     if fired is None:
         text = f"The candidate went live {fault}and no criterion fired: {', '.join(item.id for item in known)}."
@@ -175,16 +177,27 @@ def _first_to_fire(known: Sequence[RollbackCriterion], live: Served) -> tuple[Ro
     return criterion, end
 
 
-def _slowed(candidate: Served) -> Served:
+def _fault_factor(known: Sequence[RollbackCriterion], candidate: Served) -> float:
+    """What to multiply latencies by: twice, and twice what brings the worst window to the nearest threshold."""
+    distances = []
+    for criterion in known:
+        values = windows(candidate, criterion.metric, criterion.window_s, criterion.min_samples)[1]
+        worst = float(np.max(values, initial=0.0))
+        if criterion.unit == "us" and 0 < worst < inf:
+            distances.append(criterion.threshold / worst)
+    return INJECTED_FACTOR * max(1.0, min(distances, default=1.0))
+
+
+def _slowed(candidate: Served, factor: float) -> Served:
     """The candidate with every latency multiplied; completions move by as much."""
     finite = np.isfinite(candidate.latency_us)
-    added_us = np.where(finite, candidate.latency_us * (INJECTED_FACTOR - 1), 0.0)
+    added_us = np.where(finite, candidate.latency_us * (factor - 1), 0.0)
     done = candidate.done_ps + np.round(added_us * _PS_PER_US).astype(np.int64)
     order = np.argsort(done, kind="stable")
     return Served(
         candidate.arrival_ps[order],
         done[order],
-        (candidate.latency_us * INJECTED_FACTOR)[order],
+        (candidate.latency_us * factor)[order],
         candidate.missed[order],
     )
 

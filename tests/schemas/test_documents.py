@@ -123,7 +123,9 @@ def test_text_where_a_number_stands_is_told_the_unit() -> None:
         (("policy", "waivers", 0, "until"), "never", "valid date"),
         (("policy", "waivers", 0, "check"), "nope", "no check is called 'nope'"),
         (("workloads", 0, "name"), "overall", "stands for all workloads"),
+        (("workloads", 0, "buckets"), [{"name": "fallback"}], "no bucket covers"),
         (("workloads",), [], "workloads"),
+        (("comparator", "tags", "driver"), "", "at least 1 character"),
         (("comparator", "profiles"), [{"workload": "other", "path": "p"}], "no workload has that name"),
     ],
 )

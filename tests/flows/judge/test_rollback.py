@@ -96,6 +96,12 @@ def test_drill_of_a_good_candidate_injects_a_stated_fault() -> None:
     assert "with an injected fault (latencies x 2)" in drill.text
 
 
+def test_candidate_that_is_far_better_gets_a_fault_that_shows() -> None:
+    drill = rehearse(criteria(rules(), GOOD, line(100.0)), line(100.0), line(10.0), failed=False)
+    assert drill is not None and drill.passed
+    assert "latencies x 21)" in drill.text
+
+
 def test_drill_fails_where_the_criterion_does_not_see_the_failure() -> None:
     drill = rehearse(criteria(rules(), FAILED, line(100.0)), line(100.0), line(101.0), failed=True)
     assert drill is not None and not drill.passed
