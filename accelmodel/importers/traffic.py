@@ -1,0 +1,291 @@
+"""Recorded traffic: Azure LLM traces (CSV), Mooncake (JSON lines), and tables of the project's own form."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
+from accelmodel.errors import InputError
+from accelmodel.traffic import MAX_DURATION_S, MAX_REQUESTS, PS_PER_S, Traffic
+
+MAX_FILE_BYTES = 2**31
+MAX_SIZE = 2**31 - 1
+MAX_STREAMS = 10_000
+_HEADER_BYTES = 2**16
+_QUANTISED = 0.5  # of the requests share their instant with another: queueing inside an instant is an artefact
+_PS = {"s": PS_PER_S, "ms": 10**9, "us": 10**6, "ns": 10**3, "ps": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format that is known by its columns. unit: of arrivals that are plain numbers."""
+
+    name: str
+    arrival: str
+    size: str
+    stream: str
+    unit: str
+
+
+FORMATS = (
+    Format("tilegate", "arrival_s", "size", "stream", "s"),
+    Format("Azure LLM trace", "TIMESTAMP", "ContextTokens", "", "s"),
+    Format("Mooncake trace", "timestamp", "input_length", "", "ms"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a value stands in the file, for messages. first: number of the first row of data."""
+
+    path: Path
+    row: str
+    first: int
+
+    def wrong(self, index: int | None, expected: str, found: str, remedy: str) -> InputError:
+        at = "" if index is None else f", {self.row} {self.first + index}"
+        where = f"traffic {self.path}{at}"
+        return InputError(stage="ingress", where=where, expected=expected, found=found, remedy=remedy)
+
+
+def read_traffic(path: Path, columns: Mapping[str, str] | None = None) -> Traffic:
+    """Requests of a .csv, .jsonl or .parquet file, its first arrival at 0.
+
+    columns: names of the columns `arrival`, `size` and `stream`, where the format is not one of FORMATS, and `unit`
+    (s, ms, us, ns or ps) of arrivals that are plain numbers; by default the unit at the end of the column's name
+    (`arrival_ms`), else seconds. Rows must be in order of arrival. A size of 0 counts as 1, with a warning.
+    """
+    source, names = _open(path)
+    chosen = _choose(source, names, columns or {})
+    table = _read(source, chosen)
+    if not len(table[chosen.arrival]):
+        raise source.wrong(None, "at least one request", "none", "Give a file with rows below its header.")
+    arrival_ps = _arrivals(source, table[chosen.arrival], chosen)
+    size, warnings = _sizes(source, table[chosen.size], chosen.size)
+    stream, stream_names = _streams(source, table.get(chosen.stream), len(size))
+    return Traffic(arrival_ps, size, stream, stream_names, (*_timing_warnings(arrival_ps), *warnings))
+
+
+def _open(path: Path) -> tuple[_Source, tuple[str, ...]]:
+    """The names of the columns, once the file may be read at all."""
+    kind = path.suffix.lower()
+    source = _Source(path, "row" if kind == ".parquet" else "line", 2 if kind == ".csv" else 1)
+    if not path.is_file():
+        raise source.wrong(None, "a file", "none", "Correct traffic.file.path in the candidate file.")
+    if kind not in (".csv", ".jsonl", ".parquet"):
+        raise source.wrong(None, "a .csv, .jsonl or .parquet file", repr(kind), "Convert it, or name it by its format.")
+    if not 0 < path.stat().st_size <= MAX_FILE_BYTES:
+        found = f"{path.stat().st_size:,} bytes"
+        raise source.wrong(None, f"1 to {MAX_FILE_BYTES:,} bytes", found, "Cut a representative hour out of it.")
+    if kind == ".parquet":
+        return source, _parquet_names(source)
+    with path.open("rb") as stream:
+        line = stream.readline(_HEADER_BYTES)
+    try:
+        text = line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise source.wrong(None, "UTF-8 text", str(error), "Convert the file to UTF-8.") from error
+    return source, tuple(next(csv.reader([text]), [])) if kind == ".csv" else tuple(_json_object(source, 0, line))
+
+
+def _parquet_names(source: _Source) -> tuple[str, ...]:
+    try:
+        file = parquet.ParquetFile(source.path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise source.wrong(None, "a Parquet file", str(error)[:200], "Write the file again.") from error
+    if file.metadata.num_rows > MAX_REQUESTS:
+        found = f"{file.metadata.num_rows:,}"
+        raise source.wrong(None, f"at most {MAX_REQUESTS:,} rows", found, "Cut a representative hour out of it.")
+    return tuple(file.schema_arrow.names)
+
+
+def _choose(source: _Source, names: tuple[str, ...], columns: Mapping[str, str]) -> Format:
+    """Columns given by name, else those of the known format whose arrival and size are both there."""
+    known = next((f for f in FORMATS if {f.arrival, f.size} <= set(names)), None)
+    arrival = columns.get("arrival", known.arrival if known else "")
+    size = columns.get("size", known.size if known else "")
+    stream = columns.get("stream", known.stream if known and known.stream in names else "")
+    for role, name in (("arrival", arrival), ("size", size), ("stream", stream)):
+        if role == "stream" and not name:
+            continue
+        if name not in names:
+            found = f"{name!r} among the columns {', '.join(names)[:200]}" if name else f"only {', '.join(names)[:200]}"
+            remedy = f"Name the column under traffic.file.columns.{role}."
+            raise source.wrong(None, f"a column for {role}", found, remedy)
+    suffix = arrival.rpartition("_")[2]
+    default = known.unit if known and arrival == known.arrival else suffix if suffix in _PS else "s"
+    unit = columns.get("unit", default)
+    if unit not in _PS:
+        raise source.wrong(None, f"a unit of {', '.join(_PS)}", repr(unit), "Correct traffic.file.columns.unit.")
+    return Format(known.name if known else "by column names", arrival, size, stream, unit)
+
+
+def _read(source: _Source, chosen: Format) -> dict[str, pa.ChunkedArray]:
+    names = list(dict.fromkeys(filter(None, (chosen.arrival, chosen.size, chosen.stream))))
+    kind = source.path.suffix.lower()
+    if kind == ".jsonl":
+        return _read_lines(source, names)
+    try:
+        if kind == ".parquet":
+            table = parquet.read_table(source.path, columns=names)
+        else:
+            table = arrow_csv.read_csv(
+                source.path,
+                read_options=arrow_csv.ReadOptions(use_threads=False),  # only so do its errors name the row
+                convert_options=arrow_csv.ConvertOptions(
+                    include_columns=names, column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+                ),
+            )
+    except (pa.ArrowInvalid, OSError) as error:
+        raise source.wrong(
+            None, "rows of one form", str(error)[:200], "Correct this row, or write the file again."
+        ) from error
+    return {name: table.column(name) for name in names}
+
+
+def _read_lines(source: _Source, names: list[str]) -> dict[str, pa.ChunkedArray]:
+    values: dict[str, list[str]] = {name: [] for name in names}
+    with source.path.open("rb") as stream:
+        for index, line in enumerate(stream):
+            if index >= MAX_REQUESTS:
+                raise source.wrong(
+                    index, f"at most {MAX_REQUESTS:,} lines", "more", "Cut a representative hour out of it."
+                )
+            entry = _json_object(source, index, line)
+            for name in names:
+                if not isinstance(entry.get(name), int | float | str) or isinstance(entry[name], bool):
+                    found = repr(entry.get(name, "nothing"))[:80]
+                    raise source.wrong(index, f"a number or text as {name!r}", found, "Correct or drop this line.")
+                values[name].append(str(entry[name]))
+    return {name: pa.chunked_array([pa.array(items, pa.string())]) for name, items in values.items()}
+
+
+def _json_object(source: _Source, index: int, line: bytes) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(line, type=dict[str, object])
+    except msgspec.DecodeError as error:  # of which ValidationError is one
+        raise source.wrong(
+            index, "a JSON object", str(error)[:200], "Give one object a line; drop this one."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise source.wrong(index, "UTF-8 text", str(error), "Convert the file to UTF-8.") from error
+
+
+def _arrivals(source: _Source, column: pa.ChunkedArray, chosen: Format) -> NDArray[np.int64]:
+    """Arrivals in ps after the first, checked row by row. [N]"""
+    kind = column.type
+    stamped = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        stamped = not _parses(column[0].as_py(), pa.float64())
+    if stamped:
+        values = _converted(source, column, chosen.arrival, _stamp_type(column), "a time, as 2024-01-31 12:00:00.25")
+        steps, unit = values.cast(pa.int64()).to_numpy(), "ns"
+    else:
+        steps, unit = _numbers(source, column, chosen.arrival), chosen.unit
+    if not stamped and steps.min() < 0:
+        index = int(np.argmin(steps >= 0))
+        raise source.wrong(
+            index, f"no negative time in {chosen.arrival!r}", str(steps[index]), "Correct or drop this row."
+        )
+    back = np.flatnonzero(np.diff(steps) < 0)
+    if len(back):
+        index = int(back[0]) + 1
+        found = f"one that arrives before the row above it ({column[index].as_py()} after {column[index - 1].as_py()})"
+        raise source.wrong(index, "rows in order of arrival", found, f"Sort the file by {chosen.arrival!r}.")
+    elapsed = steps - steps[0]
+    longest = float(elapsed[-1]) * _PS[unit] / PS_PER_S
+    if longest > MAX_DURATION_S:
+        remedy = "Cut a shorter part out of it, or correct traffic.file.columns.unit."
+        raise source.wrong(None, f"at most {MAX_DURATION_S:g} s from first to last", f"{longest:g} s", remedy)
+    scaled = np.rint(elapsed * float(_PS[unit])) if elapsed.dtype.kind == "f" else elapsed * _PS[unit]
+    arrival_ps: NDArray[np.int64] = scaled.astype(np.int64)
+    return arrival_ps
+
+
+def _sizes(source: _Source, column: pa.ChunkedArray, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    values = _numbers(source, column, name)
+    wrong = np.flatnonzero((values < 0) | (values > MAX_SIZE) | (values != np.floor(values)))
+    if len(wrong):
+        index = int(wrong[0])
+        expected = f"a whole number from 0 to {MAX_SIZE:,} as {name!r}"
+        raise source.wrong(index, expected, str(values[index]), "Correct or drop this row.")
+    empty = int((values == 0).sum())
+    warnings = (f"{empty:,} requests of size 0 in {source.path.name} count as size 1",) if empty else ()
+    return np.maximum(values, 1).astype(np.int64), warnings
+
+
+def _streams(source: _Source, column: pa.ChunkedArray | None, count: int) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    if column is None:
+        return np.zeros(count, dtype=np.int32), ("default",)
+    texts = _converted(source, column, "stream", pa.string(), "a name")
+    names = sorted(texts.unique().to_pylist())
+    if len(names) > MAX_STREAMS:
+        remedy = "Name a column with fewer values under traffic.file.columns.stream."
+        raise source.wrong(None, f"at most {MAX_STREAMS:,} streams", f"{len(names):,}", remedy)
+    codes = pc.index_in(texts, value_set=pa.array(names))
+    return codes.to_numpy().astype(np.int32), tuple(names)
+
+
+def _numbers(source: _Source, column: pa.ChunkedArray, name: str) -> NDArray[np.int64] | NDArray[np.float64]:
+    """A column of numbers: whole ones exactly, others as float64; none missing, none infinite."""
+    try:
+        whole = column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        whole = None
+    if whole is not None and not whole.null_count:
+        return np.asarray(whole.to_numpy(), dtype=np.int64)
+    values = np.asarray(_converted(source, column, name, pa.float64(), "a number").to_numpy(), dtype=np.float64)
+    if not np.isfinite(values).all():
+        index = int(np.argmin(np.isfinite(values)))
+        raise source.wrong(index, f"a finite number as {name!r}", str(values[index]), "Correct or drop this row.")
+    return values
+
+
+def _converted(source: _Source, column: pa.ChunkedArray, name: str, kind: pa.DataType, said: str) -> pa.ChunkedArray:
+    """The column in another type, or an error that names its first row that has no such value."""
+    try:
+        values = column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        bad = next((i for i, item in enumerate(column) if not _parses(item.as_py(), kind)), None)
+        found = repr(column[bad].as_py())[:80] if bad is not None else str(error)[:200]
+        raise source.wrong(bad, f"{said} as {name!r}", found, "Correct or drop this row.") from error
+    if values.null_count:
+        index = values.is_null().index(True).as_py()
+        raise source.wrong(index, f"{said} as {name!r}", "nothing", "Correct or drop this row.")
+    return values
+
+
+def _parses(value: object, kind: pa.DataType) -> bool:
+    try:
+        pa.array([value]).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
+
+
+def _stamp_type(column: pa.ChunkedArray) -> pa.DataType:
+    """Time stamps with a zone, or none, as the first row has it."""
+    zoned = pa.timestamp("ns", "UTC")
+    naive = pa.timestamp("ns")
+    return zoned if not _parses(column[0].as_py(), naive) and _parses(column[0].as_py(), zoned) else naive
+
+
+def _timing_warnings(arrival_ps: NDArray[np.int64]) -> tuple[str, ...]:
+    """What the arrivals cannot show: how many share an instant."""
+    instants = len(np.unique(arrival_ps))
+    if instants >= len(arrival_ps) * (1 - _QUANTISED):
+        return ()
+    return (
+        f"arrival times are quantised: {len(arrival_ps):,} requests at {instants:,} instants; queueing within an "
+        "instant is an artefact of the recording",
+    )  # fmt: skip

@@ -1,0 +1,196 @@
+"""Recorded traffic read from each format, and each bad file refused by file, row and remedy."""
+
+import csv
+import json
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from accelmodel.errors import InputError
+from accelmodel.importers.traffic import read_traffic
+from accelmodel.traffic import PS_PER_S
+
+AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(path: Path, columns: dict[str, str] | None = None) -> str:
+    with pytest.raises(InputError) as caught:
+        read_traffic(path, columns)
+    assert str(path) in str(caught.value)
+    assert caught.value.remedy
+    return str(caught.value)
+
+
+def test_the_azure_trace_is_read_to_the_tick(reference_data: Path) -> None:
+    path = reference_data / "traffic" / "AzureLLMInferenceTrace_code.csv"
+    traffic = read_traffic(path)
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(traffic) == len(rows) == 8819
+    assert traffic.size.tolist() == [int(row["ContextTokens"]) for row in rows]
+    first, last = (datetime.fromisoformat(rows[i]["TIMESTAMP"][:26]) for i in (0, -1))
+    assert abs(int(traffic.arrival_ps[-1]) - round((last - first).total_seconds() * PS_PER_S)) <= 10**6  # 100 ns ticks
+    gaps = np.diff(traffic.arrival_ps)
+    assert gaps.var() / gaps.mean() ** 2 == pytest.approx(173, abs=1)
+    assert traffic.warnings == ()
+
+
+def test_the_mooncake_trace_is_read_and_its_coarse_clock_is_said(reference_data: Path) -> None:
+    path = reference_data / "traffic" / "mooncake_conversation.jsonl"
+    traffic = read_traffic(path)
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert len(traffic) == len(rows) == 12031
+    assert traffic.size.tolist() == [row["input_length"] for row in rows]
+    assert int(traffic.arrival_ps[-1]) == (rows[-1]["timestamp"] - rows[0]["timestamp"]) * 10**9
+    assert "quantised" in traffic.warnings[0]
+
+
+def test_the_projects_own_table_is_read_from_csv_and_from_parquet_alike(tmp_path: Path) -> None:
+    text = "arrival_s,size,stream\n0.5,3,web\n0.75,4,batch\n2,5,web\n"
+    table = pa.table({"arrival_s": [0.5, 0.75, 2.0], "size": [3, 4, 5], "stream": ["web", "batch", "web"]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    for path in (written(tmp_path, "t.csv", text), tmp_path / "t.parquet"):
+        traffic = read_traffic(path)
+        assert traffic.arrival_ps.tolist() == [0, PS_PER_S // 4, PS_PER_S * 3 // 2]
+        assert traffic.size.tolist() == [3, 4, 5]
+        assert traffic.stream_names == ("batch", "web")
+        assert traffic.stream.tolist() == [1, 0, 1]
+
+
+def test_without_a_stream_column_there_is_one_stream(tmp_path: Path) -> None:
+    traffic = read_traffic(written(tmp_path, "t.csv", "arrival_s,size\n0,1\n1,1\n"))
+    assert traffic.stream_names == ("default",)
+
+
+def test_columns_of_another_format_are_named_and_their_unit_is_that_of_their_name(tmp_path: Path) -> None:
+    path = written(tmp_path, "t.csv", "sent_ms,tokens,who\n10,7,a\n12.5,8,b\n")
+    traffic = read_traffic(path, {"arrival": "sent_ms", "size": "tokens", "stream": "who"})
+    assert traffic.arrival_ps.tolist() == [0, 25 * 10**8]
+    stated = read_traffic(path, {"arrival": "sent_ms", "size": "tokens", "unit": "s"})
+    assert stated.arrival_ps.tolist() == [0, 25 * 10**11]
+
+
+def test_time_stamps_with_a_zone_and_typed_time_stamps_are_read(tmp_path: Path) -> None:
+    path = written(tmp_path, "t.csv", AZURE + "2024-01-01T00:00:00Z,1,1\n2024-01-01T00:00:01.5Z,2,1\n")
+    assert read_traffic(path).arrival_ps.tolist() == [0, PS_PER_S * 3 // 2]
+    stamps = pa.array([datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 1)], pa.timestamp("us"))
+    parquet.write_table(pa.table({"arrival_s": stamps, "size": [1, 2]}), tmp_path / "t.parquet")
+    assert read_traffic(tmp_path / "t.parquet").arrival_ps.tolist() == [0, 60 * PS_PER_S]
+
+
+def test_a_byte_order_mark_before_the_header_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("arrival_s,size\n0,1\n", encoding="utf-8-sig")
+    assert len(read_traffic(path)) == 1
+
+
+def test_a_size_of_zero_counts_as_one_and_is_said(tmp_path: Path) -> None:
+    traffic = read_traffic(written(tmp_path, "t.csv", "arrival_s,size\n0,0\n1,2\n"))
+    assert traffic.size.tolist() == [1, 2]
+    assert "1 requests of size 0" in traffic.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "line", "said"),
+    [
+        ("0,1\n2,1\n1,1\n", 4, "order of arrival"),
+        ("0,1\n-1,1\n", 3, "negative"),
+        ("0,1\nnan,1\n", 3, "finite"),
+        ("0,1\ninf,1\n", 3, "finite"),
+        ("0,1\n,1\n", 3, "a number as 'arrival_s'"),
+        ("0,1\nsoon,1\n", 3, "'soon'"),
+        ("0,1\n1,-2\n", 3, "whole number"),
+        ("0,1\n1,2.5\n", 3, "whole number"),
+        ("0,1\n1,nan\n", 3, "finite"),
+        ("0,1\n1,many\n", 3, "'many'"),
+        ("0,1\n1,99999999999\n", 3, "whole number"),
+    ],
+)
+def test_a_bad_row_is_named_by_its_line(tmp_path: Path, rows: str, line: int, said: str) -> None:
+    message = refused(written(tmp_path, "t.csv", "arrival_s,size\n" + rows))
+    assert f"line {line}" in message
+    assert said in message
+
+
+def test_a_time_stamp_that_is_none_is_named_by_its_line(tmp_path: Path) -> None:
+    path = written(tmp_path, "t.csv", AZURE + "2024-01-01 00:00:00,1,1\n2024-13-01 00:00:00,2,1\n")
+    message = refused(path)
+    assert "line 3" in message
+    assert "2024-13-01" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"timestamp": 0, "input_length": 1}\n{"timestamp": 1, "input_', 2),
+        ('{"timestamp": 0, "input_length": 1}\n[]\n', 2),
+        ('{"timestamp": 0, "input_length": 1}\n{"timestamp": 1}\n', 2),
+        ('{"timestamp": 0, "input_length": 1}\n{"timestamp": NaN, "input_length": 1}\n', 2),
+        ('{"timestamp": 0, "input_length": 1}\n{"timestamp": true, "input_length": 1}\n', 2),
+        ("no json at all\n", 1),
+    ],
+)
+def test_a_bad_line_of_json_is_named(tmp_path: Path, text: str, line: int) -> None:
+    assert f"line {line}" in refused(written(tmp_path, "t.jsonl", text))
+
+
+def test_a_parquet_row_without_a_value_is_named(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"arrival_s": [0.0, None], "size": [1, 2]}), tmp_path / "t.parquet")
+    assert "row 2" in refused(tmp_path / "t.parquet")
+
+
+def test_ragged_rows_are_refused(tmp_path: Path) -> None:
+    assert "#3" in refused(written(tmp_path, "t.csv", "arrival_s,size\n0,1\n1\n"))
+
+
+@pytest.mark.parametrize(("name", "content"), [("t.csv", b""), ("t.csv", b"arrival_s,size\n"), ("t.jsonl", b"")])
+def test_an_empty_file_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    refused(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("t.parquet", b"PAR1 no table"), ("t.csv", b"\xff\xfe\x00"), ("t.jsonl", b"\xff{}"), ("t.txt", b"1")],
+)
+def test_bytes_of_another_kind_are_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    refused(tmp_path / name)
+
+
+def test_bytes_that_are_no_text_further_down_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"arrival_s,size,stream\n0,1,a\n1,1,\xff\xfe\n")
+    refused(tmp_path / "t.csv")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    assert "none" in refused(tmp_path / "absent.csv")
+
+
+def test_unknown_columns_are_listed_with_where_to_name_them(tmp_path: Path) -> None:
+    message = refused(written(tmp_path, "t.csv", "when,tokens\n0,1\n"))
+    assert "when, tokens" in message
+    assert "traffic.file.columns.arrival" in message
+
+
+@pytest.mark.parametrize(
+    "columns", [{"arrival": "arrival_s", "size": "bytes"}, {"stream": "tenant"}, {"unit": "minutes"}]
+)
+def test_a_column_that_is_not_there_is_refused(tmp_path: Path, columns: dict[str, str]) -> None:
+    message = refused(written(tmp_path, "t.csv", "arrival_s,size\n0,1\n"), columns)
+    assert list(columns.values())[-1] in message
+
+
+def test_times_too_far_apart_are_refused_with_the_unit_as_the_likely_cause(tmp_path: Path) -> None:
+    path = written(tmp_path, "t.csv", "arrival_s,size\n0,1\n1700000000000,1\n")
+    assert "unit" in refused(path)
