@@ -93,7 +93,7 @@ def test_drill_of_a_failing_candidate_fires_and_recovers() -> None:
 def test_drill_of_a_good_candidate_injects_a_stated_fault() -> None:
     drill = rehearse(criteria(rules(), GOOD, line(100.0)), line(100.0), line(100.0), failed=False)
     assert drill is not None and drill.passed
-    assert "with an injected fault (latencies x 2)" in drill.text
+    assert "with an injected fault (latencies x 2.1)" in drill.text
 
 
 def test_candidate_that_is_far_better_gets_a_fault_that_shows() -> None:
