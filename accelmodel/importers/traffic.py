@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,8 @@ from accelmodel.traffic import MAX_DURATION_S, MAX_REQUESTS, PS_PER_S, Traffic
 MAX_FILE_BYTES = 2**31
 MAX_SIZE = 2**31 - 1
 MAX_STREAMS = 10_000
-_HEADER_BYTES = 2**16
 _QUANTISED = 0.5  # of the requests share their instant with another: queueing inside an instant is an artefact
+_ONE_THREAD = arrow_csv.ReadOptions(use_threads=False)  # only so do its errors name the row
 _PS = {"s": PS_PER_S, "ms": 10**9, "us": 10**6, "ns": 10**3, "ps": 1}
 
 
@@ -87,26 +86,30 @@ def _open(path: Path) -> tuple[_Source, tuple[str, ...]]:
     if not 0 < path.stat().st_size <= MAX_FILE_BYTES:
         found = f"{path.stat().st_size:,} bytes"
         raise source.wrong(None, f"1 to {MAX_FILE_BYTES:,} bytes", found, "Cut a representative hour out of it.")
-    if kind == ".parquet":
-        return source, _parquet_names(source)
-    with path.open("rb") as stream:
-        line = stream.readline(_HEADER_BYTES)
-    try:
-        text = line.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise source.wrong(None, "UTF-8 text", str(error), "Convert the file to UTF-8.") from error
-    return source, tuple(next(csv.reader([text]), [])) if kind == ".csv" else tuple(_json_object(source, 0, line))
+    if kind == ".jsonl":
+        with path.open("rb") as stream:
+            return source, tuple(_json_object(source, 0, stream.readline()))
+    return source, _parquet_names(source) if kind == ".parquet" else _csv_names(source)
 
 
 def _parquet_names(source: _Source) -> tuple[str, ...]:
     try:
         file = parquet.ParquetFile(source.path)
-    except (pa.ArrowInvalid, OSError) as error:
+        names = tuple(file.schema_arrow.names)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise source.wrong(None, "a Parquet file", str(error)[:200], "Write the file again.") from error
     if file.metadata.num_rows > MAX_REQUESTS:
         found = f"{file.metadata.num_rows:,}"
         raise source.wrong(None, f"at most {MAX_REQUESTS:,} rows", found, "Cut a representative hour out of it.")
-    return tuple(file.schema_arrow.names)
+    return names
+
+
+def _csv_names(source: _Source) -> tuple[str, ...]:
+    try:
+        with arrow_csv.open_csv(source.path, read_options=_ONE_THREAD) as reader:
+            return tuple(reader.schema.names)
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise source.wrong(None, "a CSV header and rows", str(error)[:200], "Write the file again.") from error
 
 
 def _choose(source: _Source, names: tuple[str, ...], columns: Mapping[str, str]) -> Format:
@@ -122,6 +125,8 @@ def _choose(source: _Source, names: tuple[str, ...], columns: Mapping[str, str])
             found = f"{name!r} among the columns {', '.join(names)[:200]}" if name else f"only {', '.join(names)[:200]}"
             remedy = f"Name the column under traffic.file.columns.{role}."
             raise source.wrong(None, f"a column for {role}", found, remedy)
+        if names.count(name) > 1:
+            raise source.wrong(None, f"one column {name!r}", f"{names.count(name)}", "Rename the columns apart.")
     suffix = arrival.rpartition("_")[2]
     default = known.unit if known and arrival == known.arrival else suffix if suffix in _PS else "s"
     unit = columns.get("unit", default)
@@ -141,12 +146,12 @@ def _read(source: _Source, chosen: Format) -> dict[str, pa.ChunkedArray]:
         else:
             table = arrow_csv.read_csv(
                 source.path,
-                read_options=arrow_csv.ReadOptions(use_threads=False),  # only so do its errors name the row
+                read_options=_ONE_THREAD,
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=names, column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
                 ),
             )
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise source.wrong(
             None, "rows of one form", str(error)[:200], "Correct this row, or write the file again."
         ) from error
@@ -255,7 +260,7 @@ def _converted(source: _Source, column: pa.ChunkedArray, name: str, kind: pa.Dat
     """The column in another type, or an error that names its first row that has no such value."""
     try:
         values = column.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except pa.ArrowException as error:
         bad = next((i for i, item in enumerate(column) if not _parses(item.as_py(), kind)), None)
         found = repr(column[bad].as_py())[:80] if bad is not None else str(error)[:200]
         raise source.wrong(bad, f"{said} as {name!r}", found, "Correct or drop this row.") from error
@@ -268,7 +273,7 @@ def _converted(source: _Source, column: pa.ChunkedArray, name: str, kind: pa.Dat
 def _parses(value: object, kind: pa.DataType) -> bool:
     try:
         pa.array([value]).cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except pa.ArrowException:
         return False
     return True
 

@@ -194,3 +194,7 @@ def test_a_column_that_is_not_there_is_refused(tmp_path: Path, columns: dict[str
 def test_times_too_far_apart_are_refused_with_the_unit_as_the_likely_cause(tmp_path: Path) -> None:
     path = written(tmp_path, "t.csv", "arrival_s,size\n0,1\n1700000000000,1\n")
     assert "unit" in refused(path)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    assert "one column 'size'" in refused(written(tmp_path, "t.csv", "arrival_s,size,size\n0,1,2\n"))
