@@ -133,11 +133,14 @@ class TilePlan:
     """How one group is worked through. All sizes refer to the parallel dims of the root op (`root`, an index into
     Lowered.ops), outermost loop first in `loop_order`.
 
-    tile: (dim, size). trips: (dim, number of tiles). k_tile: block of the reduction that is streamed (0 = no
-    reduction is streamed). tiles: product of trips. waves: ceil(tiles / cores). cores: cores that get work.
-    buffers: per core, before placement. peak_bytes: the most that is live at one step. spill_bytes: DRAM bytes,
-    written and read again over the whole kernel, of what exceeds the capacity or the accumulators.
-    requested_tile: what a tile moves in and out, bytes. notes: what the search decided and why.
+    tile: (dim, size). trips: (dim, number of tiles). k_tile: block of a contraction's first reduction dim that is
+    worked on at once, of the last contraction where there are several (0 = no contraction). tiles: product of trips.
+    waves: ceil(tiles / cores). cores: cores that get work.
+    buffers: per core, before placement and before any spill; accumulators only with their excess over the accumulator
+    space. peak_bytes: the most that is live at one step. spill_bytes: DRAM bytes, written and read again over the
+    whole kernel, of what exceeds the capacity. notes: what the search decided and why.
+    stream_depth: what one transfer of a streamed operand brings in: native blocks of the reduction for a contraction,
+    rows of the region for other ops. cores_allowed: cores that the kernel could have used (0 = `cores`).
     """
 
     root: int
@@ -155,6 +158,8 @@ class TilePlan:
     spill_bytes: int
     candidates_tried: int
     notes: tuple[str, ...] = ()
+    stream_depth: int = 1
+    cores_allowed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +168,7 @@ class KernelCost:
 
     Bytes are totals of the kernel. dram bytes cross the DRAM boundary and include spill and halo. l2_bytes: moved
     between L2 and cores (0 without L2). requested_bytes: see cost.requested_bytes.
+    sram_ns: time to move operands, intermediates and results through the cores' SRAM, beside the engines.
     busy_ns = time from start to end without launch and barrier; launch_ns counts every launch;
     barrier_ns counts every barrier; total_ns = busy + barrier + launch as if no launch were hidden.
     """
@@ -186,6 +192,7 @@ class KernelCost:
     busy_ns: float
     total_ns: float
     bottleneck: str
+    sram_ns: float = 0.0
 
     @property
     def dram_bytes(self) -> int:
