@@ -108,7 +108,7 @@ def _memory_problems(kernel: Kernel, tile_plan: TilePlan, placement: Placement |
     if tile_plan.peak_bytes != peak:
         yield f"says a peak of {tile_plan.peak_bytes} bytes, but its buffers reach {peak}"
     overflow = max(0, peak - tile_plan.capacity_bytes)
-    if tile_plan.spill_bytes < 2 * overflow * tile_plan.tiles:
+    if tile_plan.spill_bytes < overflow * tile_plan.tiles:  # what does not stay is read again, once at the least
         yield f"exceeds the capacity by {overflow} bytes in {tile_plan.tiles} tiles, and counts {tile_plan.spill_bytes}"
     if placement is None:
         yield "has buffers and no placement"

@@ -12,8 +12,9 @@ Rules, in the order in which they shape a working set:
 * Results on their way to DRAM hold one block, twice under double buffering.
 * An operand whose region several consecutive tiles (or blocks of a streamed reduction) share stays, where it fits
   beside everything else.
-* What exceeds the capacity at a step is spilled, the cheapest bytes first (`Need.spill_unit`), down to one native block
-  of each buffer, through which the rest is worked. Where even those do not fit, the tile cannot run.
+* What exceeds the capacity at a step is spilled, the cheapest bytes first (`Need.spill_unit`): written once, and read
+  once for every time that a reader goes over it (sweeps.py), down to one native block of each buffer, through which
+  the rest is worked. Where even those do not fit, the tile cannot run.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from accelmodel.inplace import Chain, chains
 from accelmodel.operands import Operand, Result, clean_reduction, reduction_block, stream_unit
 from accelmodel.region_walk import FloatArray
 from accelmodel.regions import IntArray, Nest, Regions, Tiles, tile_elements
+from accelmodel.sweeps import sweeps
 from accelmodel.target import Target
 
 
@@ -71,7 +73,7 @@ def base_needs(
 ) -> tuple[Need, ...]:
     """Buffers of every candidate before any operand is retained between tiles."""
     copies = 2 if double_buffer else 1
-    needs = [_operand_need(nest, operand, target, copies) for operand in outer]
+    needs = [_operand_need(nest, regions, operand, target, copies) for operand in outer]
     needs += [
         Need(
             out.tensor, "output", _aligned(out.block_bytes, target) * copies, out.step, out.step + 1,
@@ -128,7 +130,7 @@ def retain(
     return tuple(result), tuple(kept)
 
 
-def _operand_need(nest: Nest, operand: Operand, target: Target, copies: int) -> Need:
+def _operand_need(nest: Nest, regions: Regions, operand: Operand, target: Target, copies: int) -> Need:
     start, end = operand.steps[0], operand.steps[-1] + 1
     least = max(_least(nest, step, operand.tensor, target) for step in operand.steps)
     if len(operand.steps) == 1:
@@ -138,8 +140,9 @@ def _operand_need(nest: Nest, operand: Operand, target: Target, copies: int) -> 
         start, end = _over_loop(nest, start, end)
     varies = operand.mask != 0
     size = _aligned(operand.tile_bytes, target) * (copies if varies else 1)
-    uses = np.full(len(size), 2.0 * (len(operand.steps) - 1))
-    return Need(operand.tensor, "operand", size, start, end, uses, least)
+    read = [sweeps(nest, regions, step, operand.tensor, len(size), target) for step in operand.steps]
+    again: FloatArray = np.add.reduce(read) - 1.0  # the first time is the operand's own traffic
+    return Need(operand.tensor, "operand", size, start, end, again, least)
 
 
 def _chain_needs(
@@ -150,7 +153,8 @@ def _chain_needs(
     head, tail = edge.made[chain.storages[0]], edge.made[chain.storages[-1]]
     elements = np.maximum.reduce([tile_elements(regions.makes[s], count) for s in chain.storages])
     visits = tiles.trips[:, -1].astype(np.float64) if _repeats(nest, head) else np.ones(count)
-    readers = len([step for step in chain.readers if step != tail])
+    read = [sweeps(nest, regions, s, chain.storages[-1], count, target) for s in chain.readers if s != tail]
+    readers: FloatArray = np.add.reduce([np.zeros(count), *read])
     last = max(chain.readers, default=tail)
     op = edge.ops[head]
     width = max(edge.lowered.element_bytes[s] for s in chain.storages)
@@ -158,7 +162,7 @@ def _chain_needs(
         if tail == head and not chain.readers:
             return []
         start, end = _kept_span(nest, head, max(tail, last) + 1)
-        unit = 2.0 * np.maximum(1, readers) * visits
+        unit = (1.0 + np.maximum(1.0, readers)) * visits
         least = _least(nest, head, chain.storages[0], target)
         return [Need(chain.storages[0], "intermediate", _aligned(elements * width, target), start, end, unit, least)]
     sums_width = ELEMENT_BYTES[op.accumulator]
@@ -185,7 +189,7 @@ def _chain_needs(
     start, end = _kept_span(nest, tail, last + 1)
     kept = tile_elements(regions.makes[chain.storages[-1]], count) * kept_width
     least = _least(nest, tail, chain.storages[-1], target)
-    kept_unit: FloatArray = visits * (1.0 + max(1, readers))
+    kept_unit: FloatArray = visits * (1.0 + np.maximum(1.0, readers))
     return [sums, Need(chain.storages[-1], "intermediate", _aligned(kept, target), start, end, kept_unit, least)]
 
 
