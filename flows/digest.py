@@ -10,6 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 PACKAGES = ("accelmodel", "schemas", "flows", "reports")
+RESULTS = ("accelmodel", "schemas", "flows")
+"""The packages that every result but the page follows from."""
 LIBRARIES = ("numba", "numpy", "onnx", "onnxruntime", "pandera", "polars", "prefect", "pyarrow", "pydantic", "scipy")
 _SOURCES = (".py", ".yaml", ".j2", ".css", ".js", ".html")
 _BLOCK_BYTES = 1 << 20
@@ -35,11 +37,11 @@ def value_digest(value: object) -> str:
 
 
 @cache
-def code_digest() -> str:
+def code_digest(packages: tuple[str, ...] = PACKAGES) -> str:
     """sha256 over the sources of this project's packages and the versions of the libraries that results depend on."""
     root = Path(__file__).resolve().parent.parent
     digest = hashlib.sha256()
-    for path in _source_files(root):
+    for path in _source_files(root, packages):
         digest.update(f"{path.relative_to(root)}\0{file_digest(path)}\n".encode())
     digest.update(json.dumps(versions(), sort_keys=True).encode())
     return digest.hexdigest()
@@ -51,6 +53,6 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("tilegate", *LIBRARIES)}
 
 
-def _source_files(root: Path) -> Iterator[Path]:
-    for package in PACKAGES:
+def _source_files(root: Path, packages: tuple[str, ...]) -> Iterator[Path]:
+    for package in packages:
         yield from sorted(path for path in (root / package).rglob("*") if path.suffix in _SOURCES and path.is_file())

@@ -34,7 +34,7 @@ OFFLINE: Mapping[str, str] = {
 # Log lines of a server that ends with the command are for no one.
 _SILENT: Mapping[str, str] = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_LOGGING_TO_API_ENABLED": "false"}
 # What a server without schedules, workers and a UI need not run. It keeps flow runs only: recording task runs doubles
-# its work and locks SQLite against the next request for seconds; the store's own log has every stage that was worked on.
+# its work and locks SQLite against the next request for seconds; the store's own log has every stage that ran.
 _LEAN: Mapping[str, str] = {
     "PREFECT_UI_ENABLED": "false",
     "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",

@@ -78,7 +78,7 @@ def _bounded_events(text: str, source: str) -> Any:
     """The parser's events, stopped at the first limit: before anything is built from them."""
     depth = aliases = nodes = 0
     for event in yaml.parse(text, Loader=_BASE):
-        line = event.start_mark.line + 1
+        line = event.start_mark.line + 1 if event.start_mark else 1
         opens = isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent)
         depth += opens - isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent)
         aliases += isinstance(event, yaml.AliasEvent)

@@ -22,7 +22,7 @@ from prefect import task
 from prefect.tasks import Task
 
 from accelmodel.settings import Settings
-from flows.digest import code_digest, value_digest
+from flows.digest import RESULTS, code_digest, value_digest
 from flows.store import Store, append_log
 from flows.values import Ref
 
@@ -36,10 +36,15 @@ KILL_VARIABLE = "TILEGATE_TEST_KILL"
 
 
 class Context(TypedDict):
-    """Where a run is kept. Never part of a key."""
+    """Where a run is kept and its files lie. Never part of a key: what a stage reads by it, another parameter digests.
+
+    models: workload -> ONNX file.
+    """
 
     store: str
     run_id: str
+    candidate: str
+    models: dict[str, str]
 
 
 class Payload(TypedDict):
@@ -63,11 +68,13 @@ class Work(TypedDict):
     settings: dict[str, dict[str, Any]]
 
 
-def stage_task(stage: str, *, reads: tuple[str, ...] = (), label: str = "") -> Callable[[Callable[P, R]], Task[P, R]]:
+def stage_task(
+    stage: str, *, reads: tuple[str, ...] = (), label: str = "", packages: tuple[str, ...] = RESULTS
+) -> Callable[[Callable[P, R]], Task[P, R]]:
     """Make a task of a function whose parameters are plain values and, first, a `context`.
 
     reads: the stages whose settings its result depends on. label: what a run of it is called beside the stage, a
-    format over its parameters.
+    format over its parameters. packages: whose sources its result follows from.
     """
 
     def decorate(function: Callable[P, R]) -> Task[P, R]:
@@ -77,7 +84,7 @@ def stage_task(stage: str, *, reads: tuple[str, ...] = (), label: str = "") -> C
                 return function(*args, **kwargs)
 
         def key(_: object, parameters: dict[str, Any]) -> str:
-            found = stage_key(stage, reads, parameters)
+            found = stage_key(stage, reads, parameters, packages)
             forget_if_broken(Store(Path(parameters["context"]["store"])), found)
             return found
 
@@ -96,13 +103,15 @@ def stage_task(stage: str, *, reads: tuple[str, ...] = (), label: str = "") -> C
     return decorate
 
 
-def stage_key(stage: str, reads: tuple[str, ...], parameters: Mapping[str, Any]) -> str:
+def stage_key(
+    stage: str, reads: tuple[str, ...], parameters: Mapping[str, Any], packages: tuple[str, ...] = RESULTS
+) -> str:
     """The cache key of a stage: a digest of all that its result follows from."""
     given = {name: value for name, value in parameters.items() if name != "context"}
     if "work" in given:
         settings = {name: given["work"]["settings"][name] for name in reads}
         given["work"] = {**given["work"], "settings": settings}
-    return f"{stage}-{value_digest({'code': code_digest(), 'given': given})}"
+    return f"{stage}-{value_digest({'code': code_digest(packages), 'given': given})}"
 
 
 def forget_if_broken(store: Store, key: str) -> None:
@@ -140,12 +149,11 @@ def _logged(stage: str, parameters: Mapping[str, Any]) -> Iterator[None]:
     work = parameters.get("work", {})
     item = " ".join(filter(None, (work.get("workload"), work.get("side") or parameters.get("side"))))
     log = Store(Path(context["store"])).execution_log(context["run_id"])
-    begun = time.perf_counter()
-    append_log(log, {"event": "started", "stage": stage, "item": item, "pid": os.getpid()})
+    entry = {"stage": stage, "item": item, "pid": os.getpid()}
+    append_log(log, {"event": "started", **entry, "at_s": time.time()})
     kill_point(f"in:{stage}")
     yield
-    seconds = round(time.perf_counter() - begun, 4)
-    append_log(log, {"event": "finished", "stage": stage, "item": item, "pid": os.getpid(), "seconds": seconds})
+    append_log(log, {"event": "finished", **entry, "at_s": time.time()})
 
 
 def _refs(values: Mapping[str, Any]) -> Iterator[Ref]:

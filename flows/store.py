@@ -59,6 +59,11 @@ class Store:
         return self.root / ".cache" / "results"
 
     @property
+    def prefect_home(self) -> Path:
+        """Database and settings of the embedded Prefect server."""
+        return self.root / ".cache" / "prefect"
+
+    @property
     def logs(self) -> Path:
         return self.root / ".logs"
 
@@ -75,7 +80,7 @@ class Store:
         return tuple(path.parent.name for path in sorted(found, key=lambda path: (path.stat().st_mtime, path)))
 
     def find_run(self, name: str) -> Path:
-        """Folder of a run, by id, by the start of an id that only one has, or by path. StoreError says what there is."""
+        """Folder of a run, by id, by the start of one that no other has, or by path. StoreError says what there is."""
         as_path = Path(name)
         if (as_path / RUN_DOCUMENT).is_file():
             return as_path.resolve()
@@ -126,6 +131,15 @@ class Store:
         """Whether the bytes of that digest are here, unchanged."""
         path = self.value_path(digest, suffix)
         return path.is_file() and file_digest(path) == digest
+
+    def publish(self, run_id: str, name: str, digest: str, suffix: str, rows: int | None = None) -> ArtifactDigest:
+        """Copy kept bytes into a run under this name, where they are not there already."""
+        path = self.run_folder(run_id) / name
+        if not path.is_file() or file_digest(path) != digest:
+            content = self.get(digest, suffix)
+            write_atomically(path, lambda file: file.write(content))
+        size = path.stat().st_size
+        return ArtifactDigest(name=path.stem, path=name, sha256=digest, bytes=size, rows=rows)
 
     def value_path(self, digest: str, suffix: str) -> Path:
         return self.root / ".cache" / "values" / digest[:2] / f"{digest}.{suffix}"

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
+from collections.abc import Hashable
 from functools import cache
 from io import BytesIO
 from threading import Lock
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar, cast
 
 import numpy as np
 import polars as pl
 from pydantic import TypeAdapter
 
+from flows.arrivals import Arrivals
 from flows.store import Store
 from schemas.tables import validate
 
@@ -70,7 +72,7 @@ def get_value(store: Store, ref: Ref, kind: type[T]) -> T:
     """The value of a reference."""
     known = _recent.get(ref["sha256"])
     if known is None:
-        known = _adapter(kind).validate_json(store.get(ref["sha256"], ref["suffix"]))
+        known = _adapter(cast(Hashable, kind)).validate_json(store.get(ref["sha256"], ref["suffix"]))
         _recent.put(ref["sha256"], known)
     return known  # type: ignore[no-any-return]
 
@@ -93,6 +95,29 @@ def get_frame(store: Store, ref: Ref) -> pl.DataFrame:
         known = pl.read_parquet(BytesIO(store.get(ref["sha256"], ref["suffix"])))
         _recent_frames.put(ref["sha256"], known)
     return known  # type: ignore[no-any-return]
+
+
+def put_arrivals(store: Store, arrivals: Arrivals) -> Ref:
+    """Keep the requests of one replication."""
+    columns = {
+        "arrival_ps": arrivals.arrival_ps, "size": arrivals.size, "workload": arrivals.workload,
+        "stream": np.array(arrivals.streams)[arrivals.stream],
+    }  # fmt: skip
+    buffer = BytesIO()
+    pl.DataFrame(columns).write_parquet(buffer, compression="zstd")
+    content = buffer.getvalue()
+    digest = store.put(content, "parquet")
+    return {"sha256": digest, "suffix": "parquet", "bytes": len(content), "rows": len(arrivals.arrival_ps)}
+
+
+def get_arrivals(store: Store, ref: Ref) -> Arrivals:
+    """The requests of one replication."""
+    frame = pl.read_parquet(BytesIO(store.get(ref["sha256"], ref["suffix"])))
+    streams, index = np.unique(frame["stream"].to_numpy().astype(str), return_inverse=True)
+    return Arrivals(
+        frame["arrival_ps"].to_numpy(writable=True), frame["size"].to_numpy(writable=True), index.astype(np.int32),
+        tuple(map(str, streams)), frame["workload"].to_numpy(writable=True),
+    )  # fmt: skip
 
 
 def put_text(store: Store, text: str, suffix: str) -> Ref:

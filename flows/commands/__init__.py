@@ -1,0 +1,1 @@
+"""What the commands do. Each module is imported when its command runs."""

@@ -1,0 +1,51 @@
+"""What a user reads when a command fails: the message of bad input, or one plain sentence and a log file."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from accelmodel.errors import InputError
+from flows.embedded import OrchestrationError
+from flows.store import Store, StoreError
+from schemas.errors import DocumentError
+
+INVALID_INPUT, INTERNAL_ERROR = 3, 4
+_BAD_INPUT = (InputError, DocumentError, StoreError)
+
+
+def explain(error: Exception, arguments: Sequence[str]) -> int:
+    """Say what happened on standard error and give the exit code."""
+    if isinstance(error, _BAD_INPUT):
+        print(f"error: {error}", file=sys.stderr)
+        return INVALID_INPUT
+    if isinstance(error, OrchestrationError):
+        print(f"error: {error}", file=sys.stderr)
+        return INTERNAL_ERROR
+    log = _write_log(error, arguments)
+    where = f"The details are in {log}." if log else "No details could be written: the store is not writable."
+    print(f"error: tilegate failed inside ({type(error).__name__}). {where}", file=sys.stderr)
+    return INTERNAL_ERROR
+
+
+def _write_log(error: Exception, arguments: Sequence[str]) -> Path | None:
+    moment = datetime.now(UTC)
+    path = _store_of(arguments).logs / f"error-{moment:%Y%m%dT%H%M%S%f}.log"
+    text = f"{moment.isoformat()}\ntilegate {' '.join(arguments)}\n\n{''.join(traceback.format_exception(error))}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError:
+        traceback.print_exception(error)
+        return None
+    return path
+
+
+def _store_of(arguments: Sequence[str]) -> Store:
+    """The store that the command named, if it named one."""
+    given = next((after for name, after in itertools.pairwise(arguments) if name == "--store"), None)
+    return Store.at(given)

@@ -1,0 +1,16 @@
+"""Who wants to know how far a run is: the terminal, a test, nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+
+Watcher = Callable[[str, int, int], None]
+"""Called with a stage, how many of its items are done, and how many there are."""
+
+
+def nobody(stage: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+watcher: ContextVar[Watcher] = ContextVar("watcher", default=nobody)

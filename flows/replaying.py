@@ -1,0 +1,161 @@
+"""One side's replays as rows of the table `requests`: plans become programs, arrivals become requests. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from accelmodel.plan import Plan
+from accelmodel.program import Program, as_fallback, program
+from accelmodel.replay import Bucket, Requests, assign_buckets, replay
+from accelmodel.replayed import DRIVERS, Replayed
+from accelmodel.settings import Settings
+from accelmodel.target import Target
+from flows.arrivals import Arrivals
+from flows.labels import FALLBACK, bucket_and_batch
+from schemas.candidate import Workload
+from schemas.tables import polars_schema
+
+_PS_PER_US = 1_000_000
+ANY_SIZE = 2**62  # of a bucket that takes every request
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One side's replays. requests: rows of the table. unstable: replications whose queue grows without end.
+    utilisation: mean over replications. warnings: what a reader of the percentiles must know, by replication."""
+
+    requests: pl.DataFrame
+    unstable: tuple[int, ...]
+    utilisation: float
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fleet:
+    """All buckets of all workloads in one row, as the replay wants them. first: of each workload. fallback: of each
+    workload, -1 where every request fits. sizes: of each workload's own buckets, in the order of the row."""
+
+    buckets: tuple[Bucket, ...]
+    names: tuple[str, ...]
+    first: tuple[int, ...]
+    fallback: tuple[int, ...]
+    sizes: tuple[tuple[int, ...], ...]
+
+
+def replay_side(
+    side: str,
+    workloads: Sequence[Workload],
+    plans: Mapping[str, Mapping[str, Plan]],
+    settings: Settings,
+    target: Target,
+    replications: Sequence[Arrivals],
+    seeds: Sequence[int],
+) -> Served:
+    """Replay every replication. plans: workload -> label (`bucket/batch`) -> plan. seeds: of the noise, one each."""
+    fleet = _fleet(workloads, plans, settings)
+    frames, unstable, warnings, used = [], [], [], []
+    for number, (arrivals, seed) in enumerate(zip(replications, seeds, strict=True)):
+        bucket = _buckets_of(fleet, arrivals, settings.ingress.bucket_rule)
+        result = replay(Requests(arrivals.arrival_ps, bucket, arrivals.stream), fleet.buckets, target, settings, seed)
+        frames.append(_rows(side, number, fleet, arrivals, result, settings.assembly.sla_us))
+        used.append(result.utilisation)
+        unstable += [number] if result.unstable else []
+        warnings += [f"{side}, replication {number}: {text}" for text in result.warnings]
+    return Served(pl.concat(frames), tuple(unstable), float(np.mean(used)), tuple(warnings))
+
+
+def bucket_size(workload: Workload, index: int) -> int:
+    """Largest request that a bucket takes: a workload without a size dim takes every request."""
+    bucket = workload.buckets[index]
+    if bucket.max_size is not None:
+        return bucket.max_size
+    return ANY_SIZE if workload.size_dim is None else bucket.shapes[workload.size_dim]
+
+
+def _fleet(workloads: Sequence[Workload], plans: Mapping[str, Mapping[str, Plan]], settings: Settings) -> _Fleet:
+    buckets: list[Bucket] = []
+    names: list[str] = []
+    first, fallback, sizes = [], [], []
+    for workload in workloads:
+        own = _programs(plans[workload.name], settings)
+        first.append(len(buckets))
+        sizes.append(tuple(bucket_size(workload, index) for index in range(len(workload.buckets))))
+        for bucket, size in zip(workload.buckets, sizes[-1], strict=True):
+            buckets.append(Bucket(workload.name, size, own[bucket.name]))
+            names.append(bucket.name)
+        fallback.append(len(buckets) if FALLBACK in own else -1)
+        if FALLBACK in own:
+            last_resort = tuple(as_fallback(item) for item in own[FALLBACK])
+            buckets.append(Bucket(workload.name, ANY_SIZE, last_resort, fallback=True))
+            names.append(FALLBACK)
+    return _Fleet(tuple(buckets), tuple(names), tuple(first), tuple(fallback), tuple(sizes))
+
+
+def _programs(plans: Mapping[str, Plan], settings: Settings) -> dict[str, tuple[Program, ...]]:
+    """Programs by bucket, ascending in batch size, up to the largest batch that this side fills."""
+    found: dict[str, list[Program]] = {}
+    for label, plan in plans.items():
+        bucket, batch = bucket_and_batch(label)
+        found.setdefault(bucket, []).append(program(plan, settings.execution, batch))
+    return {bucket: tuple(sorted(items, key=lambda item: item.batch)) for bucket, items in found.items()}
+
+
+def _buckets_of(fleet: _Fleet, arrivals: Arrivals, rule: str) -> np.ndarray:
+    """Index into the fleet of each request's bucket. [N]"""
+    chosen = np.full(len(arrivals.arrival_ps), -1, dtype=np.int32)
+    for index, (first, fallback, sizes) in enumerate(zip(fleet.first, fleet.fallback, fleet.sizes, strict=True)):
+        mine = arrivals.workload == index
+        unsized = sizes[0] == ANY_SIZE
+        local = assign_buckets(arrivals.size[mine], sizes, "smallest_fit" if unsized else rule, -1)
+        chosen[mine] = np.where(local < 0, fallback, local + first)
+    return chosen
+
+
+def _rows(
+    side: str, replication: int, fleet: _Fleet, arrivals: Arrivals, result: Replayed, sla_us: float
+) -> pl.DataFrame:
+    """Rows of one replication, in order of arrival."""
+    count, done = len(arrivals.arrival_ps), ~result.rejected
+    names, streams = np.array(fleet.names), np.array(arrivals.streams)
+    workloads = np.array([bucket.workload for bucket in fleet.buckets])
+    columns = {
+        "side": [side] * count,
+        "replication": np.full(count, replication),
+        "request": np.arange(count),
+        "workload": workloads[result.bucket],
+        "bucket": names[result.bucket],
+        "stream": streams[arrivals.stream],
+        "size": arrivals.size,
+        "batch": result.batch,
+        "batch_size": result.batch_size,
+        "slot": result.slot,
+        "status": np.where(done, "completed", "rejected"),
+        "covered": names[result.bucket] != FALLBACK,
+        "arrival_ps": arrivals.arrival_ps,
+        "start_ps": result.start_ps,
+        "completion_ps": result.completion_ps,
+        "latency_ps": result.latency_ps,
+        **{f"{name}_ps": values for name, values in result.drivers().items()},
+    }
+    frame = pl.DataFrame(columns).with_columns(_sla_met(sla_us))
+    finish = ("start_ps", "completion_ps", "latency_ps")
+    frame = frame.with_columns(
+        pl.when(pl.col("status") == "completed").then(pl.col(name)).alias(name) for name in finish
+    )
+    kinds = polars_schema("requests")
+    return frame.cast(dict(kinds)).select(list(kinds))  # type: ignore[arg-type]
+
+
+def _sla_met(sla_us: float) -> pl.Expr:
+    """Whether latency kept the stamped target: null where none is stamped, not met where the request was rejected."""
+    if sla_us <= 0:
+        return pl.lit(None, dtype=pl.Boolean).alias("sla_met")
+    kept = pl.col("latency_ps") <= round(sla_us * _PS_PER_US)
+    return ((pl.col("status") == "completed") & kept).alias("sla_met")
+
+
+assert set(DRIVERS) <= {name.removesuffix("_ps") for name in polars_schema("requests")}

@@ -1,0 +1,1 @@
+"""One thin task a stage: fetch what came before, call the stage, keep what it made."""

@@ -1,0 +1,113 @@
+"""Ingress: everything that the candidate file names is read, bound and checked, before a run exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from accelmodel.graph import Graph
+from accelmodel.importers.onnx import read_graph
+from accelmodel.importers.traffic import read_traffic
+from accelmodel.target import Target
+from flows.arrivals import Arrivals, replications
+from flows.inputs import LoadedCandidate, load_candidate
+from flows.labels import FALLBACK, batch_sizes, bucket_and_batch, label_of, shapes_of
+from flows.replaying import bucket_size
+from flows.stages import Context, Payload, stage_task
+from flows.store import Store
+from flows.values import Ref, put_arrivals, put_frame, put_value
+from schemas.candidate import Workload
+from schemas.errors import DocumentError
+
+
+@stage_task("ingress")
+def ingress(context: Context, digest: str) -> Payload:
+    """digest: of the candidate file and of all that it names.
+
+    Values: `target`; `graph:WORKLOAD:BUCKET/BATCH`; `numeric:WORKLOAD:BATCH`, at the shapes of the numeric check;
+    `arrivals:N` of each replication; `profile:SIDE:WORKLOAD`.
+    """
+    store, loaded = Store(Path(context["store"])), load_candidate(Path(context["candidate"]))
+    recorded = None
+    if loaded.traffic is not None and loaded.document.traffic.file is not None:
+        recorded = read_traffic(loaded.traffic, loaded.document.traffic.file.columns)  # type: ignore[arg-type]
+    arrivals = replications(loaded.document, recorded)
+    values: dict[str, Ref] = {"target": put_value(store, loaded.target, Target)}
+    for index, workload in enumerate(loaded.document.workloads):
+        uncovered = _uncovered(loaded, workload, index, arrivals)
+        for label, graph in _graphs(loaded, workload, uncovered):
+            values[f"graph:{workload.name}:{label}"] = put_value(store, graph, Graph)
+        for batch in (1, 2) if workload.batch_dim is not None else (1,):
+            graph = read_graph(loaded.models[workload.name], quality_shapes(workload, batch), workload.name)
+            values[f"numeric:{workload.name}:{batch}"] = put_value(store, graph, Graph)
+    for number, each in enumerate(arrivals):
+        values[f"arrivals:{number}"] = put_arrivals(store, each)
+    for (side, name), path in loaded.profiles.items():
+        values[f"profile:{side}:{name}"] = put_frame(store, "profile_kernels", read_profile(path, side, name))
+    warnings = list(recorded.warnings) if recorded is not None else []
+    return {"stage": "ingress", "values": values, "facts": {"warnings": warnings}}
+
+
+def _graphs(loaded: LoadedCandidate, workload: Workload, uncovered: bool) -> Iterator[tuple[str, Graph]]:
+    """Label and graph of every plan of a workload."""
+    path = loaded.models[workload.name]
+    sides = (loaded.document.comparator, loaded.document.candidate)
+    batches = sorted({size for side in sides for size in batch_sizes(side.settings.scheduling.max_batch)})
+    for index, bucket in enumerate(workload.buckets):
+        for batch in batches:
+            yield label_of(bucket.name, batch), read_graph(path, shapes_of(workload, index, batch), workload.name)
+    if uncovered:
+        largest = max(range(len(workload.buckets)), key=lambda index: bucket_size(workload, index))
+        yield label_of(FALLBACK, 1), read_graph(path, shapes_of(workload, largest, 1), workload.name)
+
+
+def quality_shapes(workload: Workload, batch: int) -> dict[str, int]:
+    """Shapes of the numeric check: its own where the candidate gives any, over those of the first bucket."""
+    return {**shapes_of(workload, 0, batch), **workload.quality_shapes, **_batch(workload, batch)}
+
+
+def _batch(workload: Workload, batch: int) -> dict[str, int]:
+    return {} if workload.batch_dim is None else {workload.batch_dim: batch}
+
+
+def _uncovered(loaded: LoadedCandidate, workload: Workload, index: int, arrivals: tuple[Arrivals, ...]) -> bool:
+    """Whether any request of the workload fits no bucket under the rule of either side."""
+    if workload.size_dim is None:
+        return False
+    sizes = {bucket_size(workload, number) for number in range(len(workload.buckets))}
+    asked = np.unique(np.concatenate([each.size[each.workload == index] for each in arrivals]))
+    exact = any(loaded.settings(side).ingress.bucket_rule == "exact" for side in ("comparator", "candidate"))
+    return bool((asked > max(sizes)).any() or (exact and not np.isin(asked, list(sizes)).all()))
+
+
+def read_profile(path: Path, side: str, workload: str) -> pl.DataFrame:
+    """A measured profile in the layout of `profile_kernels`; columns `side` and `workload` are set here."""
+    try:
+        frame = pl.read_parquet(path, memory_map=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise DocumentError(
+            source=str(path), where="file", expected="a Parquet file", found=str(error).splitlines()[0],
+            remedy="Write the profile in the layout that `tilegate schema profile_kernels` prints.",
+        ) from error  # fmt: skip
+    return frame.with_columns(side=pl.lit(side), workload=pl.lit(workload))
+
+
+def graphs_of(payload: Payload, kind: str, workload: str) -> dict[str, Ref]:
+    """References to the graphs of a workload; kind `graph`: by label, kind `numeric`: by batch."""
+    prefix = f"{kind}:{workload}:"
+    values = payload["values"].items()
+    return {name.removeprefix(prefix): ref for name, ref in values if name.startswith(prefix)}
+
+
+def needed(graphs: dict[str, Ref], most: int) -> dict[str, Ref]:
+    """Those of the plans that a side with batches of up to `most` needs."""
+    wanted = set(batch_sizes(most))
+    return {label: ref for label, ref in graphs.items() if bucket_and_batch(label)[1] in wanted}
+
+
+def profiles_of(payload: Payload) -> list[Ref]:
+    """The measured profiles of both sides."""
+    return [ref for name, ref in payload["values"].items() if name.startswith("profile:")]

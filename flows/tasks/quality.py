@@ -1,0 +1,53 @@
+"""Numeric quality: the plan runs tile by tile and is compared with ONNX Runtime; results find their requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from accelmodel.compile import compile_plan
+from accelmodel.graph import Graph
+from accelmodel.settings import Settings
+from accelmodel.target import Target
+from flows.numerics import Subject, check_numerics
+from flows.plan_rows import Row
+from flows.stages import Context, Payload, Work, settings_of, stage_task
+from flows.store import Store
+from flows.tasks.ingress import quality_shapes
+from flows.tasks.planning import memo
+from flows.values import Ref, get_value, put_frame
+from schemas.candidate import Workload
+from schemas.tables import from_rows
+
+SETTINGS = ("lowering", "fusion", "tiling", "placement", "execution", "assembly")
+
+
+@stage_task("quality", reads=SETTINGS, label="{work[workload]} {work[side]}")
+def quality(
+    context: Context, work: Work, workload: dict[str, object], graphs: dict[str, Ref], weights: list[str]
+) -> Payload:
+    """graphs: batch -> Graph at the shapes of the check. weights: digests of the model's files."""
+    store = Store(Path(context["store"]))
+    document = Workload.model_validate(workload)
+    found = {int(batch): get_value(store, ref, Graph) for batch, ref in graphs.items()}
+    target = get_value(store, work["target"], Target)
+    model = Path(context["models"][document.name])
+    rows, misdelivered = quality_of(work["side"], document, model, found, target, settings_of(work))
+    values = {"table:quality": put_frame(store, "quality", from_rows("quality", rows))}
+    return {"stage": "quality", "values": values, "facts": {"misdelivered": misdelivered}}
+
+
+def quality_of(
+    side: str, workload: Workload, model: Path, graphs: Mapping[int, Graph], target: Target, settings: Settings
+) -> tuple[list[Row], int | None]:
+    """Rows of `quality`, and requests that got a result which is not theirs (None where nothing ran)."""
+    plans = {
+        batch: compile_plan(graph, target, settings, f"{workload.name} numeric/{batch}", memo)
+        for batch, graph in graphs.items()
+    }
+    first = workload.buckets[0].shapes
+    reduced = any(size < first.get(dim, size) for dim, size in workload.quality_shapes.items())
+    shapes = quality_shapes(workload, 1)
+    return check_numerics(
+        Subject(side, workload.name, model, plans, shapes, workload.batch_dim, reduced), settings.assembly.order
+    )
