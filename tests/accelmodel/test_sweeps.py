@@ -39,12 +39,13 @@ def test_an_elementwise_op_goes_over_its_operand_once():
     assert _sweeps(lowered, 0, lowered.ops[0].reads[0].tensor) == np.array([1.0])
 
 
-def test_an_attention_core_in_one_tile_spills_more_when_the_accumulators_are_small():
-    lowered = tiny.attention(1, 512, 512, 64)
+def test_a_spilled_chain_costs_more_where_small_accumulators_make_more_sweeps():
+    lowered = tiny.two_gemms(256, 256, 1024, 512, dtype="float16", accumulator="float32")
 
-    def moved(accumulator_bytes: int) -> int:
-        target = tiny.machine(sram_bytes=64 * 1024, accumulator_bytes=accumulator_bytes)
+    def spilled(accumulator_bytes: int) -> int:
+        target = tiny.machine(sram_bytes=8 * 1024, accumulator_bytes=accumulator_bytes)
         plan = tile_group(lowered, tiny.everything(lowered), target, TilingSettings(), ExecutionSettings())
+        assert plan.tiles == 1  # the same tile on both machines
         return plan.spill_bytes
 
-    assert moved(1024) > moved(65536) > 0
+    assert spilled(64) > 2 * spilled(65536) > 0
