@@ -182,9 +182,10 @@ def _tail_values(evidence: Evidence) -> dict[str, list[float | None]]:
     requests = evidence.table("requests")
     found = {} if requests is None else tails(settled(requests, evidence.candidate.traffic.warmup_share))
     both = [found.get((side, "overall")) for side in SIDES]
+    in_ns = {level: [getattr(tail, f"{level}_ns", None) for tail in both] for level in ("p99", "p95")}
     return {
-        f"latency_{level}_us": [None if tail is None else getattr(tail, f"{level}_ns") / 1e3 for tail in both]
-        for level in ("p99", "p95")
+        f"latency_{level}_us": [None if value is None else value / 1e3 for value in values]
+        for level, values in in_ns.items()
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from reports import words
-from reports.anchors import row_id
+from reports.anchors import anchor, row_id
 from reports.blocks import Block, Cell, Column, Facts, Fold, Note, Row, Section, Table
 from reports.evidence import Evidence
 from schemas.candidate import Conditions, Tags
@@ -29,7 +29,7 @@ def section(evidence: Evidence) -> Section:
     columns = (Column("Setting"), *_SIDES)
     tables: tuple[Block, ...] = (
         Table("Tags", (Column("Tag"), *_SIDES), tuple(_tag_rows(evidence))),
-        Table("Conditions", (Column("Condition"), *_SIDES), tuple(_condition_rows(evidence))),
+        Table("Conditions and kinds of evidence", (Column("Condition"), *_SIDES), tuple(_condition_rows(evidence))),
         Table("Settings that differ, by stage", columns, differ) if differ else Note("All settings are the same."),
         Fold(f"Settings that are the same ({words.number(len(same))})", (Table("Settings, by stage", columns, same),)),
     )
@@ -57,46 +57,46 @@ def _facts(evidence: Evidence) -> tuple[tuple[str, Cell], ...]:
         ("Seeds", Cell(", ".join(map(str, run.seeds)) or words.MISSING)),
         ("Code digest", Cell(run.code_digest, code=True)),
         ("Declared changes", Cell(words.listed(run.declared_changes))),
-        ("Evidence, comparator", Cell(words.listed(run.comparator.evidence, nothing=words.MISSING))),
-        ("Evidence, candidate", Cell(words.listed(run.candidate.evidence, nothing=words.MISSING))),
     )
 
 
-def _agreement(same: bool, *, declared: bool = False) -> Cell:
-    if same:
-        return Cell("same", tone="muted")
-    return Cell("declared change", tone="warn", badge=True) if declared else Cell("differs", tone="bad", badge=True)
+_Mark = Literal["", "bad", "note"]
 
 
-def _mark(same: bool, *, declared: bool = False) -> Literal["", "bad", "note"]:
+def _agreement(same: bool, wrong: bool, accepted: str) -> tuple[Cell, _Mark]:
+    """What a row says of its two values, and its mark. accepted: why a difference that is not wrong is none."""
     if same:
-        return ""
-    return "note" if declared else "bad"
+        return Cell("same", tone="muted"), ""
+    if wrong:
+        return Cell("differs", tone="bad", badge=True), "bad"
+    return Cell(accepted, tone="warn", badge=True), "note"
+
+
+def _mismatched(evidence: Evidence, field: str) -> bool:
+    """Whether the judgement found this field of the lock to make the comparison invalid."""
+    return any(item.proof == anchor("lock", field) for item in evidence.decision.findings)
 
 
 def _tag_rows(evidence: Evidence) -> Iterable[Row]:
     run = evidence.run
     for tag in Tags.model_fields:
         before, after = getattr(run.comparator.tags, tag), getattr(run.candidate.tags, tag)
-        agreement = _agreement(before == after, declared=tag in run.declared_changes)
-        yield Row(
-            row_id("lock", f"tags.{tag}"),
-            (Cell(tag), Cell(before), Cell(after), agreement),
-            _mark(before == after, declared=tag in run.declared_changes),
-        )
+        agreement, mark = _agreement(before == after, tag not in run.declared_changes, "declared change")
+        yield Row(row_id("lock", f"tags.{tag}"), (Cell(tag), Cell(before), Cell(after), agreement), mark)
 
 
 def _condition_rows(evidence: Evidence) -> Iterable[Row]:
     run = evidence.run
     for name in Conditions.model_fields:
+        field = f"conditions.{name}"
         before, after = getattr(run.comparator.conditions, name), getattr(run.candidate.conditions, name)
+        agreement, mark = _agreement(before == after, _mismatched(evidence, field), "within tolerance")
         label = words.spaced(name.rsplit("_", 1)[0]) if name in _UNITS else name
-        cells = (
-            Cell(label),
-            *(Cell(_condition(name, value)) for value in (before, after)),
-            _agreement(before == after),
-        )
-        yield Row(row_id("lock", f"conditions.{name}"), cells, _mark(before == after))
+        cells = (Cell(label), *(Cell(_condition(name, value)) for value in (before, after)), agreement)
+        yield Row(row_id("lock", field), cells, mark)
+    kinds = [words.listed(side.evidence, nothing=words.MISSING) for side in (run.comparator, run.candidate)]
+    agreement, mark = _agreement(kinds[0] == kinds[1], _mismatched(evidence, "evidence"), "accepted")
+    yield Row(row_id("lock", "evidence"), (Cell("kinds of evidence"), *map(Cell, kinds), agreement), mark)
 
 
 def _condition(name: str, value: float | bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -26,7 +27,7 @@ _DEFINITIONS = (
 class Primary:
     """Traffic-weighted sums of one side over the plans of one scope, and the two ratios of them.
 
-    Times in ns and sizes in bytes of the mean plan run. A ratio is None where any plan behind it is missing it."""
+    Times in ns and sizes in bytes of the mean request. A ratio is None where any plan behind it is missing it."""
 
     side: str
     scope: str
@@ -42,27 +43,22 @@ class Primary:
 
 
 def primaries(metrics: pl.DataFrame) -> dict[tuple[str, str, str], Primary]:
-    """(side, scope, evidence) -> sums, for every workload and for `overall`."""
-    per_workload = metrics.with_columns(scope=pl.col("workload"))
-    overall = metrics.with_columns(scope=pl.lit("overall"))
-    keys = ["side", "scope", "evidence"]
+    """(side, scope, evidence) -> sums, for every workload and for `overall`.
+
+    Of the mean request: weight is a plan's share of the requests, and one run of a plan serves a whole batch. Plans
+    that serve no traffic do not count."""
+    served = metrics.filter(pl.col("weight") > 0)
+    scoped = pl.concat([served.with_columns(scope=pl.lit("overall")), served.with_columns(scope=pl.col("workload"))])
     weight = pl.col("weight")
-    summed = (
-        pl.concat([overall, per_workload])
-        .group_by(keys, maintain_order=True)
-        .agg(
-            # Weights may not sum to 1 inside a workload: dividing makes it the mean plan run of that scope.
-            *((pl.col(name) * weight).sum() / weight.sum() for name in _SUMMED),
-            unreduced=pl.col("launch_overhead_reduction").is_null().any(),
-            unreused=pl.col("on_chip_reuse_ratio").is_null().any(),
-            served=weight.sum() > 0,
-        )
-        .filter(pl.col("served"))
+    summed = scoped.group_by("side", "scope", "evidence", maintain_order=True).agg(
+        *((pl.col(name) * weight / pl.col("batch")).sum() / weight.sum() for name in _SUMMED),
+        unreduced=pl.col("launch_overhead_reduction").is_null().any(),
+        unreused=pl.col("on_chip_reuse_ratio").is_null().any(),
     )
     return {(row["side"], row["scope"], row["evidence"]): _primary(row) for row in summed.to_dicts()}
 
 
-def _primary(row: dict) -> Primary:
+def _primary(row: dict[str, Any]) -> Primary:
     reduction = None if row["unreduced"] else _rest(row["launch_ns"], row["reference_launch_ns"])
     reuse = None if row["unreused"] else _rest(row["dram_bytes"], row["requested_bytes"])
     return Primary(
@@ -93,7 +89,7 @@ def _by_evidence(evidence: Evidence, metrics: pl.DataFrame) -> list[Block]:
     blocks: list[Block] = []
     for kind in kinds:
         ratios = _table(f"Primary metrics, {kind}", _RATIOS, kind, evidence.workloads, values)
-        parts = _table(f"Traffic-weighted means over the plans, {kind}", _PARTS, kind, evidence.workloads, values)
+        parts = _table(f"Of the mean request, {kind}", _PARTS, kind, evidence.workloads, values)
         blocks += [ratios, Fold(f"Launches, launch time and traffic behind them, {kind}", (parts,))]
     if len(kinds) > 1:
         blocks.append(Note(f"Evidence of different kinds is never mixed: {words.listed(kinds)} stand apart."))
@@ -117,7 +113,7 @@ _PARTS = (
     ("launches", "launches", "count"),
     ("launch_ns", "launch time", "time"),
     ("exposed_launch_ns", "exposed launch time", "time"),
-    ("total_ns", "one run alone on the machine", "time"),
+    ("total_ns", "time alone on the machine", "time"),
     ("dram_bytes", "DRAM traffic", "bytes"),
     ("spill_bytes", "spill traffic", "bytes"),
 )

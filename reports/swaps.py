@@ -31,7 +31,8 @@ def section(evidence: Evidence) -> Section:
     rows = mechanisms.to_dicts()
     tried = list(dict.fromkeys((row["check"], row["scope"]) for row in rows))
     by_check = {key: [row for row in rows if (row["check"], row["scope"]) == key] for key in tried}
-    ordered = sorted(tried, key=lambda key: _first_stage(by_check[key]))
+    blocking = {item.id for item in evidence.candidate.policy.checks if item.severity == "blocking"}
+    ordered = sorted(tried, key=lambda key: (key[0] not in blocking, _first_stage(by_check[key])))
     blocks = [block for key in ordered for block in _check(evidence, key, by_check[key])]
     return Section("swaps", _TITLE, _LEAD, tuple(blocks))
 

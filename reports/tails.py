@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 import polars as pl
@@ -23,14 +24,17 @@ _LEAST_BEYOND: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Latency of one side in one scope, ns. Each statistic is taken in each replication, then averaged over them."""
+    """Latency of one side in one scope, ns. Each statistic is taken in each replication, then averaged over them.
+
+    A percentile is the latency at rank ceil(q x N) of all N requests, where a rejected one counts as later than any
+    other; None where that rank is a rejected request in any replication. The mean is over completed requests."""
 
     side: str
     scope: str
-    p99_ns: float
-    p95_ns: float
-    p50_ns: float
-    mean_ns: float
+    p99_ns: float | None
+    p95_ns: float | None
+    p50_ns: float | None
+    mean_ns: float | None
     completed: int
     rejected: int
 
@@ -43,58 +47,61 @@ def settled(requests: pl.DataFrame, warmup_share: float) -> pl.DataFrame:
     """The requests without the first `warmup_share` of each replication, as the checks see them."""
     if warmup_share == 0:
         return requests
-    sizes = pl.len().over("side", "replication")
-    rank = pl.col("request").rank("ordinal").over("side", "replication")
-    return requests.filter(rank > (sizes * warmup_share).floor())
+    count = pl.col("request").max().over("side", "replication") + 1
+    return requests.filter(pl.col("request") >= count * warmup_share)
 
 
 def tails(requests: pl.DataFrame) -> dict[tuple[str, str], Tail]:
-    """(side, scope) -> latency statistics of settled requests, for `overall` and every workload.
-
-    A scope in which nothing completed is left out."""
+    """(side, scope) -> latency statistics of settled requests, for `overall` and every workload."""
     columns = ["side", "replication", "workload", "status", "latency_ps"]
     slim = requests.lazy().select(columns)
-    scoped = pl.concat([
-        slim.with_columns(scope=pl.lit("overall")).drop("workload"),
-        slim.rename({"workload": "scope"}).select("side", "replication", "status", "latency_ps", "scope"),
-    ])  # fmt: skip
-    latency = pl.col("latency_ps")
-    quantiles = {f"p{level}_ns": latency.quantile(level / 100, "linear") / 1e3 for level in (99, 95, 50)}
+    scoped = pl.concat([slim.with_columns(scope=pl.lit("overall")), slim.with_columns(scope=pl.col("workload"))])
+    latency = pl.col("latency_ps").sort(nulls_last=True)
     per_replication = scoped.group_by("side", "scope", "replication").agg(
-        **quantiles,
-        mean_ns=latency.mean() / 1e3,
+        **{f"p{level}_ns": latency.get(_rank(pl.len(), level / 100)) / 1e3 for level in (99, 95, 50)},
+        mean_ns=pl.col("latency_ps").mean() / 1e3,
         completed=(pl.col("status") == "completed").sum(),
         rejected=(pl.col("status") == "rejected").sum(),
     )
+    known = ("p99_ns", "p95_ns", "p50_ns", "mean_ns")
     rows = (
         per_replication.group_by("side", "scope")
-        .agg(pl.col("p99_ns", "p95_ns", "p50_ns", "mean_ns").mean(), pl.col("completed", "rejected").sum())
-        .filter(pl.col("completed") > 0)
+        .agg(
+            *(pl.when(pl.col(name).is_not_null().all()).then(pl.col(name).mean()).alias(name) for name in known),
+            pl.col("completed", "rejected").sum(),
+        )
         .collect()
     )
     return {(row["side"], row["scope"]): Tail(**row) for row in rows.to_dicts()}
 
 
+def _rank(count: pl.Expr, quantile: float) -> pl.Expr:
+    """Index of the request at rank ceil(q x N); the small step back keeps rounding from moving a whole rank on."""
+    return (count * quantile - 1e-9).ceil().cast(pl.Int64) - 1
+
+
 def curves(requests: pl.DataFrame) -> pl.DataFrame:
     """Quantile curves: columns side, scope, beyond (1 / (1 - q)), latency_us; at most _CURVE_POINTS for each curve.
 
-    Each ends where fewer than _LEAST_BEYOND requests lie beyond."""
-    done = requests.filter(pl.col("status") == "completed").select("side", "workload", "latency_ps")
+    Pooled over the replications, by the rank rule of `Tail`. Each ends where fewer than _LEAST_BEYOND requests lie
+    beyond, or where rejected ones begin."""
+    slim = requests.select("side", "workload", "latency_ps")
     frames = []
-    for (side, scope), part in done.group_by(["side", "workload"], maintain_order=True):
+    for (side, scope), part in slim.group_by(["side", "workload"], maintain_order=True):
+        latency = part["latency_ps"].sort(nulls_last=True)
         ratio = max(2.0, len(part) / _LEAST_BEYOND) / _FIRST
         steps = [_FIRST * ratio ** (index / (_CURVE_POINTS - 1)) for index in range(_CURVE_POINTS)]
-        values = part.select(
-            pl.concat_list(pl.col("latency_ps").quantile(1 - 1 / step, "linear") / 1e6 for step in steps)
-        ).item()
-        frames.append(pl.DataFrame({"side": side, "scope": scope, "beyond": steps, "latency_us": values}))
-    return pl.concat(frames) if frames else pl.DataFrame()
+        ranks = [max(0, ceil(len(part) * (1 - 1 / step) - 1e-9) - 1) for step in steps]
+        frame = pl.DataFrame({"side": side, "scope": scope, "beyond": steps, "latency_us": latency.gather(ranks) / 1e6})
+        frames.append(frame.drop_nulls())
+    return pl.concat(frames) if frames else pl.DataFrame(schema=["side", "scope", "beyond", "latency_us"])
 
 
 def section(evidence: Evidence) -> Section:
     title, lead = "Tails before averages", (
         "Latency from scheduled arrival to completion. Both sides saw the same arrivals. Each number is taken in each "
-        "replication and then averaged over them; the start-up of each replication is left out."
+        "replication and then averaged over them; the start-up of each replication is left out. A rejected request "
+        "counts as later than any other."
     )  # fmt: skip
     requests = evidence.table("requests")
     if requests is None:
@@ -113,7 +120,7 @@ def _charts(evidence: Evidence, kept: pl.DataFrame) -> tuple[Block, ...]:
         for index, workload in enumerate(evidence.workloads)
         if workload in points["scope"]
     )
-    note = f"Each curve ends where fewer than {_LEAST_BEYOND} requests lie beyond it."
+    note = f"Each curve ends where fewer than {_LEAST_BEYOND} requests lie beyond it, or where rejected ones begin."
     return (Charts(drawn), Note(note, tone="muted"))
 
 
@@ -144,8 +151,7 @@ def _statistic_row(
     cells = (
         Cell(scope),
         Cell(statistic),
-        Cell(scale.text(before)),
-        Cell(scale.text(after)),
+        *(Cell(scale.text(value), tone="warn" if value is None else "") for value in (before, after)),
         change_cell(before, after),
         Cell(_counts(comparator, candidate)),
     )

@@ -81,10 +81,11 @@ def shifts_text(rows: list[dict[str, Any]]) -> str:
     moved = Counter((row["unfused_bottleneck"], row["bottleneck"]) for row in rows if row["launches"] > 0)
     shifted = [(pair, times) for pair, times in moved.most_common() if pair[0] != pair[1]]
     stay = sum(times for pair, times in moved.items() if pair[0] == pair[1])
+    kept = f"{words.count(stay, 'kernel')} {'keeps its' if stay == 1 else 'keep their'} class."
     if not shifted:
-        return f"no bottleneck shifts; {words.count(stay, 'kernel')} keep their class."
+        return f"no bottleneck shifts; {kept}"
     parts = [f"{before} → {after} ({words.count(times, 'kernel')})" for (before, after), times in shifted]
-    return f"expected bottleneck shifts {', '.join(parts)}; {words.count(stay, 'kernel')} keep their class."
+    return f"expected bottleneck shifts {', '.join(parts)}; {kept}"
 
 
 def _totals(key: PlanKey, by_side: dict[str, list[dict[str, Any]]]) -> Table:

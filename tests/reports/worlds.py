@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import UTC, datetime
+from functools import cache
 
 import polars as pl
 
@@ -19,6 +20,12 @@ DIGEST = "9f" * 32
 
 def world(verdict: str = "NO_GO", *, requests: int = 4000, without: Collection[str] = ()) -> Evidence:
     """Evidence of one run. requests: on each side. without: tables that the run did not write."""
+    kept = {name: frame for name, frame in _tables(verdict, requests).items() if name not in without}
+    return Evidence(run(), decision(verdict), candidate(), kept)
+
+
+@cache
+def _tables(verdict: str, requests: int) -> dict[str, pl.DataFrame]:
     made: dict[str, pl.DataFrame] = {
         "kernels": tables.kernels(),
         "buffers": tables.buffers(),
@@ -32,8 +39,7 @@ def world(verdict: str = "NO_GO", *, requests: int = 4000, without: Collection[s
     }
     if verdict == "NO_GO":
         made["mechanisms"] = tables.mechanisms()
-    kept = {name: frame for name, frame in made.items() if name not in without}
-    return Evidence(run(), decision(verdict), candidate(), kept)
+    return made
 
 
 def candidate() -> Candidate:
