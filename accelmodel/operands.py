@@ -4,7 +4,7 @@ An operand that one step reads is streamed: only a block of it is on chip at a t
 
 * for a contraction that streams two operands, a panel: the tile's extent by `depth` units of the reduction (units:
   `stream_unit`);
-* for a contraction whose other operand is on chip already, that panel cut to `depth` native columns as well;
+* for a contraction whose other operand is on chip already, that panel cut to 4 x `depth` native columns as well;
 * for any other op, `depth` rows of the region (a row: the innermost axis and all axes that the op reduces).
 
 An operand that several steps read is one region for all of them and stays whole from the first to the last. A tensor
@@ -25,6 +25,8 @@ from accelmodel.region_walk import FloatArray, Points, Touch, merged
 from accelmodel.regions import IntArray, Nest, Regions, Tiles, accessed_elements, pass_elements, tile_elements
 from accelmodel.target import Target
 from accelmodel.views import map_extents, map_masks, map_starts
+
+_COLUMN_BLOCKS = 4  # native blocks side by side in a streamed block: wide enough for runs of some length
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +224,7 @@ def _panel(
     """
     op, axes, count = use.op, use.access.axes or (), len(depth)
     rest = reduction_block(op, points, count, depth, stream_unit(native))
-    columns = np.full(count, np.inf) if not alone else depth * float(native[1])
+    columns = np.full(count, np.inf) if not alone else depth * float(_COLUMN_BLOCKS * native[1])
     cut, blocks = list(extents), np.ones(count)
     for i in reversed(range(len(axes))):
         if len(axes[i].terms) != 1:

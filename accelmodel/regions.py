@@ -162,7 +162,8 @@ def pass_elements(touch: Touch, shape: tuple[int, ...], trips: IntArray) -> Floa
 
     On one axis n tiles of mean extent e fetch n e, since extents are linear in the tile, less what the whole space has
     beyond the tensor (padding, or the other inputs of a concatenation), which is never fetched. Exact where each dim
-    drives one axis; where two axes share a dim (a diagonal, a view that splits it): mean region x number of regions.
+    drives one axis and no tile is narrower than the padding (then some padding is counted as fetched); where two axes
+    share a dim (a diagonal, a view that splits it): mean region x number of regions.
     """
     count = len(trips)
     total = np.ones(count)

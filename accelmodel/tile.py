@@ -2,9 +2,9 @@
 
 `tile_group` weighs every candidate tile (tile_candidates.py) under every loop order that matters (which dim is
 innermost) with the cost model, and takes the least latency alone on the machine; among those within 0.1 % of it, the
-one with the least DRAM traffic, then the smallest working set (in eighths of the SRAM: what is left unused below that
-helps nobody), then the fewest tiles and the longest transfers. A tile that overflows the SRAM is legal and pays its
-spill. A group cannot run where not even one native block of each buffer that is needed at once fits into SRAM, or
+one with the least DRAM traffic, then the least time on DRAM (short runs waste it), the smallest working set (in
+eighths of the SRAM: what is left unused below that helps nobody), the fewest tiles and the longest transfers. A tile
+that overflows the SRAM is legal and pays its spill. A group cannot run where not even one native block of each buffer that is needed at once fits into SRAM, or
 where its operands, results and spilled buffers exceed DRAM.
 """
 
@@ -90,8 +90,9 @@ def _best(found: list[Estimate], tried: Candidates, fixed_ns: float, capacity_by
     peak = np.concatenate([e.working_set.peak_bytes for e in found])[near]
     tiles = np.concatenate([e.tiles for e in found])[near]
     transfers = np.tile(tried.tiles.k_tile * tried.depth, len(found))[near]
+    on_dram = np.round(np.concatenate([e.dram_ns for e in found])[near])
     eighths = np.ceil(8.0 * peak / capacity_bytes)
-    first = near[np.lexsort((total[near], -transfers, tiles, eighths, traffic))[0]]
+    first = near[np.lexsort((total[near], -transfers, tiles, eighths, on_dram, traffic))[0]]
     order, row = divmod(int(first), len(found[0].busy_ns))
     return _Choice(order, row)
 

@@ -25,7 +25,9 @@ def map_extents(extents: list[FloatArray], source: Axes, shape: Axes, exact_rows
     result = [np.ones(rows) for _ in shape]
     for merged, parts in axis_blocks(source, shape):
         flat = _flat_extent([extents[i] for i in merged], tuple(source[i] for i in merged))
-        for axis, extent in zip(parts, split_extent(flat, tuple(shape[i] for i in parts), exact_rows), strict=True):
+        # A run of one axis begins at a multiple of the tile; one over several axes anywhere.
+        split = split_extent(flat, tuple(shape[i] for i in parts), exact_rows, anywhere=len(merged) > 1)
+        for axis, extent in zip(parts, split, strict=True):
             result[axis] = extent
     return result
 
@@ -83,21 +85,22 @@ def _flat_extent(extents: list[FloatArray], sizes: Axes) -> FloatArray:
     return span
 
 
-def split_extent(flat: FloatArray, sizes: Axes, exact_rows: int) -> list[FloatArray]:
+def split_extent(flat: FloatArray, sizes: Axes, exact_rows: int, *, anywhere: bool = False) -> list[FloatArray]:
     """Box on several axes, outermost first, that holds a run of `flat` elements of their row-major product. One axis:
-    the run itself."""
-    rest = flat
+    the run itself. anywhere: the run may begin at any element, not only at multiples of its length."""
+    rest, loose = flat, np.full(exact_rows, anywhere)
     result: list[FloatArray] = []
     for size in reversed(sizes[1:]):
         inner = np.minimum(rest, size)
         outer = np.maximum(rest / size, 1.0)
         exact = rest[:exact_rows]
-        straddles = np.where(exact < size, np.mod(size, exact), np.mod(exact, size)) > 0
-        # A run that does not divide the axis may begin anywhere in it: take the axis whole, and one more row outside.
+        remainder = np.where(exact < size, np.mod(size, exact), np.mod(exact, size))
+        straddles = (exact > 1) & (loose | (remainder > 0))
+        # Such a run takes the axis whole, and one more row outside.
         inner[:exact_rows][straddles] = size
-        outer[:exact_rows][straddles] = np.floor((exact[straddles] - 1) / size) + 2
+        outer[:exact_rows][straddles] = np.floor((exact[straddles] - 2) / size) + 2
         result.append(inner)
-        rest = outer
+        rest, loose = outer, loose | straddles
     if sizes:
         result.append(np.minimum(rest, sizes[0]) if len(sizes) > 1 else rest)
     return result[::-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from accelmodel.graph import ELEMENT_BYTES, Graph, Op, Tensor
@@ -122,6 +123,14 @@ def world(
         if o.kind == "view":
             storage[o.writes[0].tensor] = storage[o.reads[0].tensor]
     return Lowered(graph, tuple(ops), dict.fromkeys(shapes, ELEMENT_BYTES[dtype]), storage)
+
+
+def with_ops(lowered: Lowered, ops: Sequence[LoweredOp]) -> Lowered:
+    return replace(lowered, ops=tuple(ops))
+
+
+def replace_reads(lowered_op: LoweredOp, reads: Sequence[Access]) -> LoweredOp:
+    return replace(lowered_op, reads=tuple(reads))
 
 
 def everything(lowered: Lowered) -> Group:
