@@ -13,7 +13,7 @@ from reports.blocks import Block, Cell, Column, Fold, Missing, Note, Row, Sectio
 from reports.evidence import SIDES, Evidence
 from reports.plans import PlanKey, plan_keys
 
-MOST_ROWS: Final = 1500
+MOST_ROWS: Final = 1200
 """Rows of all plans together. Beyond it a plan shows its totals and says where its rows are."""
 FOLD_AFTER: Final = 24
 _OPS_SHOWN = 3

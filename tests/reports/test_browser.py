@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-import reports
 from tests.reports.world_tables import HOSTILE
-from tests.reports.worlds import world
 
 selenium = pytest.importorskip("selenium", reason="the test extra is not installed")
 from selenium import webdriver  # noqa: E402
@@ -45,9 +43,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+def address(tmp_path_factory: pytest.TempPathFactory, html: str) -> str:
     file = tmp_path_factory.mktemp("report") / "report.html"
-    file.write_text(reports.render(world("NO_GO", requests=2000)), encoding="utf-8")
+    file.write_text(html, encoding="utf-8")
     return file.as_uri()
 
 
