@@ -14,14 +14,16 @@ the move then appears together with the setting that caused it, which is where t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
 from accelmodel.bounds import bound
 from accelmodel.check import check_grouping, check_placement, check_plan
 from accelmodel.cost import kernel_cost
+from accelmodel.floor import bound_floor_ns, tiled_floor_ns
 from accelmodel.fuse import fuse
-from accelmodel.fuse_greedy import GroupCost
+from accelmodel.fuse_search import GroupCost
 from accelmodel.graph import Graph
 from accelmodel.lower import lower
 from accelmodel.memo import Memo, Structure
@@ -66,7 +68,9 @@ def lower_stage(graph: Graph, target: Target, settings: Settings) -> Lowered:
 
 def fuse_stage(lowered: Lowered, target: Target, settings: Settings, memo: Memo | None = None) -> Grouping:
     """Groups by the side's policy; costs are those of the side's own tiling and execution settings."""
-    grouping = fuse(lowered, settings.fusion, group_cost(lowered, target, settings, memo))
+    asked = _asked(lowered, target, settings, memo)
+    floors = tuple(_floor(asked, floor_ns) for floor_ns in (bound_floor_ns, tiled_floor_ns))
+    grouping = fuse(lowered, settings.fusion, _cost(asked), floors, asked.structure.key)
     limits = None if settings.fusion.policy == "none" else settings.fusion
     _require("fusion", check_grouping(lowered, grouping, limits))
     return grouping
@@ -147,13 +151,7 @@ def group_cost(lowered: Lowered, target: Target, settings: Settings, memo: Memo 
     Memoised by structure: op types, dims, access maps, precisions, shapes, element sizes and which results leave the
     group, under this target and these tiling and execution settings.
     """
-    asked = _asked(lowered, target, settings, memo)
-
-    def cost(ops: tuple[int, ...]) -> float:
-        key = (asked.context, asked.structure.key(ops))
-        return asked.memo.once(key, lambda: _total_ns(asked, Group("tried", ops)))
-
-    return cost
+    return _cost(_asked(lowered, target, settings, memo))
 
 
 def unfused_costs(
@@ -168,6 +166,25 @@ def unfused_costs(
         for single, result in results
         if not isinstance(result, Infeasible)
     )
+
+
+def _cost(asked: _Asked) -> GroupCost:
+    def cost(ops: tuple[int, ...]) -> float:
+        key = (asked.context, asked.structure.key(ops))
+        return asked.memo.once(key, lambda: _total_ns(asked, Group("tried", ops)))
+
+    return cost
+
+
+def _floor(asked: _Asked, floor_ns: Callable[..., float]) -> GroupCost:
+    def floor(ops: tuple[int, ...]) -> float:
+        key = (asked.context, floor_ns.__name__, asked.structure.key(ops))
+        tiling, execution = asked.settings.tiling, asked.settings.execution
+        return asked.memo.once(
+            key, lambda: floor_ns(asked.lowered, Group("tried", ops), asked.target, tiling, execution)
+        )
+
+    return floor
 
 
 def _total_ns(asked: _Asked, group: Group) -> float:

@@ -19,8 +19,9 @@ from heapq import heapify, heappop, heappush
 from math import isinf
 
 from accelmodel.errors import InputError
-from accelmodel.fuse_greedy import GroupCost, aggressive, pattern
+from accelmodel.fuse_greedy import aggressive, pattern
 from accelmodel.fuse_optimal import optimal
+from accelmodel.fuse_search import Costing, GroupCost, GroupKey
 from accelmodel.legality import AtomGraph, atom_graph, bits
 from accelmodel.plan import Group, Grouping, Lowered
 from accelmodel.settings import FusionSettings
@@ -29,9 +30,18 @@ POLICIES = ("none", "pattern", "aggressive", "optimal")
 _NAMES_SHOWN = 4
 
 
-def fuse(lowered: Lowered, settings: FusionSettings, group_cost: GroupCost) -> Grouping:
-    """Groups of the policy that the settings name, in an executable order. Raises InputError for an unknown policy or
-    an unknown op in `split_before`."""
+def fuse(
+    lowered: Lowered,
+    settings: FusionSettings,
+    group_cost: GroupCost,
+    floors: tuple[GroupCost, ...] = (),
+    key: GroupKey = lambda ops: ops,
+) -> Grouping:
+    """Groups of the policy that the settings name, in an executable order.
+
+    floors: lower bounds of group_cost, each dearer to ask and tighter than the one before; key: equal for groups that
+    cost the same. Both only spare questions. Raises InputError for an unknown policy or op in `split_before`.
+    """
     _require_known(lowered, settings)
     graph = atom_graph(lowered, settings)
     if settings.policy == "none":
@@ -44,7 +54,7 @@ def fuse(lowered: Lowered, settings: FusionSettings, group_cost: GroupCost) -> G
         reasons = {m: f"aggressive: {stop}" for m, stop in aggressive(graph, group_cost).items()}
         return _grouping(lowered, settings, _named_ops(graph, reasons), exact=False, notes=())
     proposals = (pattern(graph, group_cost), tuple(aggressive(graph, group_cost)))
-    found = optimal(graph, group_cost, proposals)
+    found = optimal(graph, Costing(group_cost, floors, key), proposals)
     reasons = {m: _optimal_reason(graph, m, group_cost) for m in found.groups}
     return _grouping(lowered, settings, _named_ops(graph, reasons), exact=found.exact, notes=found.notes)
 

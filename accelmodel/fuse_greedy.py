@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isinf
 
+from accelmodel.fuse_search import GroupCost
 from accelmodel.legality import AtomGraph, bits, refusal, union
 
-GroupCost = Callable[[tuple[int, ...]], float]
+CanRun = Callable[[int], bool]
 CYCLE = "the groups would wait for each other"
 TOO_LARGE = "no tile of it fits on chip"
 
@@ -74,33 +75,36 @@ def pattern(graph: AtomGraph, group_cost: GroupCost) -> tuple[int, ...]:
     they join (so that nothing made in between is needed elsewhere). Before it: element-wise ops that feed this group
     alone. Anchors in topological order, epilogues first: a value is best used where it is made. Movement never joins.
     """
-    quotient, follower = Quotient(graph), post_dominators(graph)
+    return _grown(graph, group_cost, _match)[0].partition()
+
+
+def _match(quotient: Quotient, among: int, can_run: CanRun) -> None:
+    graph, follower = quotient.graph, post_dominators(quotient.graph)
     kinds = [graph.kind(atom) for atom in range(len(graph.atoms))]
     simple = sum(1 << atom for atom, kind in enumerate(kinds) if kind == "elementwise")
-    anchors = [atom for atom, kind in enumerate(kinds) if kind in ("contraction", "reduction")]
+    anchors = [atom for atom in bits(among) if kinds[atom] in ("contraction", "reduction")]
     for atom in anchors:
-        _grow_epilogue(quotient, follower, simple, atom, group_cost)
+        _grow_epilogue(quotient, follower, simple & among, atom, can_run)
     for atom in anchors:
-        _grow_prologue(quotient, simple, atom, group_cost)
-    for atom in bits(simple):
+        _grow_prologue(quotient, simple & among, atom, can_run)
+    for atom in bits(simple & among):
         if quotient.group(atom) == 1 << atom:
-            _grow_epilogue(quotient, follower, simple, atom, group_cost)
-    return quotient.partition()
+            _grow_epilogue(quotient, follower, simple & among, atom, can_run)
 
 
 def _grow_epilogue(
-    quotient: Quotient, follower: tuple[int | None, ...], simple: int, atom: int, group_cost: GroupCost
+    quotient: Quotient, follower: tuple[int | None, ...], simple: int, atom: int, can_run: CanRun
 ) -> None:
     graph, tail = quotient.graph, atom
     while (following := follower[tail]) is not None:
         added = graph.descendants[tail] & graph.ancestors[following] | 1 << following
         free = all(quotient.group(new) == 1 << new for new in bits(added))
-        if added & ~simple or not free or not _join(quotient, quotient.group(atom) | added, group_cost):
+        if added & ~simple or not free or not _join(quotient, quotient.group(atom) | added, can_run):
             return
         tail = following
 
 
-def _grow_prologue(quotient: Quotient, simple: int, atom: int, group_cost: GroupCost) -> None:
+def _grow_prologue(quotient: Quotient, simple: int, atom: int, can_run: CanRun) -> None:
     graph = quotient.graph
     refused = 0
     while True:
@@ -112,15 +116,33 @@ def _grow_prologue(quotient: Quotient, simple: int, atom: int, group_cost: Group
         ]
         if not offered:
             return
-        if not _join(quotient, members | 1 << offered[-1], group_cost):
+        if not _join(quotient, members | 1 << offered[-1], can_run):
             refused |= 1 << offered[-1]
 
 
-def _join(quotient: Quotient, merged: int, group_cost: GroupCost) -> bool:
-    if quotient.refusal(merged) or isinf(group_cost(quotient.graph.ops(merged))):
+def _join(quotient: Quotient, merged: int, can_run: CanRun) -> bool:
+    if quotient.refusal(merged) or not can_run(merged):
         return False
     quotient.merge(merged)
     return True
+
+
+def _grown(
+    graph: AtomGraph, group_cost: GroupCost, grow: Callable[[Quotient, int, CanRun], None]
+) -> tuple[Quotient, tuple[int, ...]]:
+    """Grow groups by a rule that asks for no cost; a finished group that cannot run at all is taken apart and grown
+    again, this time refusing each step that breaks it. Returns the groups, and those that were taken apart."""
+    quotient = Quotient(graph)
+    grow(quotient, (1 << len(graph.atoms)) - 1, lambda members: True)
+    grown = [members for members in quotient.partition() if members & (members - 1)]
+    broken = tuple(members for members in grown if isinf(group_cost(graph.ops(members))))
+    if broken:
+        quotient = Quotient(graph)
+        for members in grown:
+            if members not in broken:
+                quotient.merge(members)
+        grow(quotient, sum(broken), lambda members: not isinf(group_cost(graph.ops(members))))
+    return quotient, broken
 
 
 def post_dominators(graph: AtomGraph) -> tuple[int | None, ...]:
@@ -160,31 +182,21 @@ def aggressive(graph: AtomGraph, group_cost: GroupCost) -> dict[int, str]:
     What an over-eager compiler does: a launch saved is always counted as a win, up to the limits of the settings. Only
     a group that cannot run at all is taken apart and grown again, this time refusing each step that breaks it.
     """
-    quotient = Quotient(graph)
-    everything = (1 << len(graph.atoms)) - 1
-    _fuse_edges(quotient, everything, lambda members: True)
-    grown = [members for members in quotient.partition() if members & (members - 1)]
-    broken = [members for members in grown if isinf(group_cost(graph.ops(members)))]
-    if broken:
-        quotient = Quotient(graph)
-        for members in grown:
-            if members not in broken:
-                quotient.merge(members)
-        _fuse_edges(quotient, sum(broken), lambda members: not isinf(group_cost(graph.ops(members))))
+    quotient, broken = _grown(graph, group_cost, _fuse_edges)
     return {members: _stop(quotient, members, broken) for members in quotient.partition()}
 
 
-def _fuse_edges(quotient: Quotient, among: int, can_run: Callable[[int], bool]) -> None:
+def _fuse_edges(quotient: Quotient, among: int, can_run: CanRun) -> None:
     """Merge along the edges between these atoms, by their later end, then by their earlier one."""
     graph = quotient.graph
     for later in bits(among):
         for earlier in bits(graph.before[later] & among):
             merged = quotient.group(earlier) | quotient.group(later)
-            if quotient.group(earlier) != merged and not quotient.refusal(merged) and can_run(merged):
-                quotient.merge(merged)
+            if quotient.group(earlier) != merged:
+                _join(quotient, merged, can_run)
 
 
-def _stop(quotient: Quotient, members: int, broken: list[int]) -> str:
+def _stop(quotient: Quotient, members: int, broken: tuple[int, ...]) -> str:
     """Why the group does not go on along its first outgoing edge."""
     graph = quotient.graph
     outgoing = union(graph.after, members) & ~members

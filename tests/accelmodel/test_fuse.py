@@ -10,7 +10,7 @@ import pytest
 from accelmodel.check import check_grouping
 from accelmodel.errors import InputError
 from accelmodel.fuse import POLICIES, fuse
-from accelmodel.fuse_greedy import GroupCost
+from accelmodel.fuse_search import GroupCost
 from accelmodel.plan import Group, Grouping, Lowered
 from accelmodel.settings import FusionSettings
 from tests.accelmodel.dags import lowered, random_lowered
