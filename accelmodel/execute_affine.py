@@ -46,12 +46,28 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
+class Plain:
+    """The common access, which slices and transposes: each axis is indexed by one dim, or by none at index 0.
+
+    dims: dim of each axis, -1 for none. offsets: added to it. order: permutation that sorts the axes with a dim by it;
+    None where they are sorted. spread: index that puts an axis of size 1 where a dim has none; None where all have.
+    """
+
+    dims: tuple[int, ...]
+    offsets: tuple[int, ...]
+    order: tuple[int, ...] | None
+    spread: tuple[slice | None, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor with its axes in terms of an op's dims. `axes` is None for the read of a view."""
+    """A tensor with its axes in terms of an op's dims. `axes` is None for the read of a view; `plain` where the access
+    is not of the common kind."""
 
     tensor: str
     shape: tuple[int, ...]
     axes: tuple[Axis, ...] | None
+    plain: Plain | None = None
 
 
 def operand(access: Access, op: LoweredOp, graph: Graph) -> Operand:
@@ -64,7 +80,24 @@ def operand(access: Access, op: LoweredOp, graph: Graph) -> Operand:
         Axis(tuple((number[name], stride) for name, stride in axis.terms), axis.offset, axis.whole, size)
         for axis, size in zip(access.axes, shape, strict=True)
     )
-    return Operand(access.tensor, shape, axes)
+    return Operand(access.tensor, shape, axes, _plain(axes, len(op.dims)))
+
+
+def _plain(axes: tuple[Axis, ...], rank: int) -> Plain | None:
+    dims = [axis.terms[0][0] if axis.terms else -1 for axis in axes]
+    kept = [dim for dim in dims if dim >= 0]
+    common = all(
+        not axis.whole and (axis.terms[0][1] == 1 and len(axis.terms) == 1 if axis.terms else axis.offset == 0)
+        for axis in axes
+    )
+    if not common or len(set(kept)) < len(kept):
+        return None
+    order = tuple(kept.index(dim) for dim in sorted(kept))
+    spread = tuple(slice(None) if dim in kept else None for dim in range(rank))
+    return Plain(
+        tuple(dims), tuple(axis.offset for axis in axes), order if kept != sorted(kept) else None,
+        spread if len(kept) < rank else None,
+    )  # fmt: skip
 
 
 def whole_region(shape: Sequence[int]) -> Region:
@@ -92,8 +125,22 @@ def cut(block: Array, region: Region, wanted: Region) -> Array:
 
 def needed(read: Operand, box: Box) -> Region:
     """Region of the operand that the box reads, clipped to the tensor; empty where it reads only padding."""
+    if read.plain is not None:
+        ranges = _plain_ranges(read.plain, box)
+        return ranges if _lies_in(ranges, read.shape) else _clipped(ranges, read.shape)
     assert read.axes is not None
     return _clipped([axis.span(box) for axis in read.axes], read.shape)
+
+
+def _plain_ranges(plain: Plain, box: Box) -> Region:
+    return tuple([
+        (box[dim][0] + offset, box[dim][1] + offset) if dim >= 0 else (0, 1)
+        for dim, offset in zip(plain.dims, plain.offsets, strict=True)
+    ])  # fmt: skip
+
+
+def _lies_in(region: Region, shape: Sequence[int]) -> bool:
+    return all(low >= 0 and high <= size for (low, high), size in zip(region, shape, strict=True))
 
 
 def _clipped(region: Sequence[Range], shape: Sequence[int]) -> Region:
@@ -156,6 +203,11 @@ def pieces(value: Array, box: Box, write: Operand) -> Iterator[tuple[Region, Arr
     value: one axis a dim of the op, of size 1 where it does not vary. One piece, unless an axis of several dims (a
     channel = group x size + channel of the group) is worked on in part: then one for each outer index.
     """
+    if write.plain is not None:
+        region = _plain_ranges(write.plain, box)
+        if _lies_in(region, write.shape):
+            yield region, _in_axis_order(value, write.plain, region)
+            return
     assert write.axes is not None
     for axis in write.axes:
         for outer, inner in zip(axis.terms, axis.terms[1:], strict=False):
@@ -167,6 +219,14 @@ def pieces(value: Array, box: Box, write: Operand) -> Iterator[tuple[Region, Arr
                     yield from pieces(part, (*box[: outer[0]], (i, i + 1), *box[outer[0] + 1 :]), write)
                 return
     yield _piece(value, box, write)
+
+
+def _in_axis_order(value: Array, plain: Plain, region: Region) -> Array:
+    """Values over the dims of the op as a block of the output: axes of size 1 dropped, the others in its order."""
+    if plain.order is not None:
+        kept = [dim for dim in plain.dims if dim >= 0]
+        value = value.transpose([*kept, *(dim for dim in range(value.ndim) if dim not in kept)])
+    return value.reshape([high - low for low, high in region])
 
 
 def _piece(value: Array, box: Box, write: Operand) -> tuple[Region, Array]:

@@ -30,7 +30,8 @@ CONTRACTIONS = ("MatMul", "Gemm", "Conv")
 @dataclass(frozen=True, slots=True)
 class Step:
     """One op, ready to run. places: for each of the node's inputs the number of its read; None where the input is
-    absent or a parameter. stored: element type of each write. reduced: numbers of the reduction dims."""
+    absent or a parameter. stored: element type of each write. reduced: numbers of the reduction dims. indexing: by
+    output, the numbers of the dims that index it."""
 
     node: Op
     op: LoweredOp
@@ -40,6 +41,7 @@ class Step:
     stored: tuple[str, ...]
     sizes: tuple[int, ...]
     reduced: tuple[int, ...]
+    indexing: Mapping[str, frozenset[int]]
 
     def whole_box(self) -> Box:
         return tuple((0, size) for size in self.sizes)
@@ -48,9 +50,11 @@ class Step:
 def step_of(lowered: Lowered, index: int, types: Mapping[str, str]) -> Step:
     """The op at `index`; types: how each tensor is stored."""
     node, op, graph = lowered.graph.ops[index], lowered.ops[index], lowered.graph
+    writes = tuple(operand(access, op, graph) for access in op.writes)
     return Step(
-        node=node, op=op, reads=tuple(operand(access, op, graph) for access in op.reads),
-        writes=tuple(operand(access, op, graph) for access in op.writes), places=tuple(_places(node, op)),
+        node=node, op=op, reads=tuple(operand(access, op, graph) for access in op.reads), writes=writes,
+        indexing={w.tensor: frozenset(d for axis in w.axes or () for d, _ in axis.terms) for w in writes},
+        places=tuple(_places(node, op)),
         stored=tuple(types[access.tensor] for access in op.writes), sizes=tuple(dim.size for dim in op.dims),
         reduced=tuple(i for i, dim in enumerate(op.dims) if dim.role == "reduction"),
     )  # fmt: skip
@@ -95,16 +99,17 @@ def compute(step: Step, blocks: Sequence[Block], box: Box, k_tile: int, fill: fl
     made = []
     for write, stored in zip(step.writes, step.stored, strict=True):
         value = values[step.node.outputs.index(write.tensor)]
-        for region, part in pieces(np.broadcast_to(value, _extents(step, write, value, box)), box, write):
+        extents = _extents(step, write, value, box)
+        full = value if value.shape == extents else np.broadcast_to(value, extents)
+        for region, part in pieces(full, box, write):
             made.append((write.tensor, region, store(part, stored)))
     return made
 
 
 def _extents(step: Step, write: Operand, value: Array, box: Box) -> tuple[int, ...]:
     """Every dim that indexes the output in full, the others at size 1 (or as they are)."""
-    assert write.axes is not None
-    indexing = {dim for axis in write.axes for dim, _ in axis.terms}
-    return tuple(end - begin if i in indexing else value.shape[i] for i, (begin, end) in enumerate(box))
+    indexing = step.indexing[write.tensor]
+    return tuple([end - begin if i in indexing else value.shape[i] for i, (begin, end) in enumerate(box)])
 
 
 def _values(step: Step, blocks: Sequence[Block], box: Box, k_tile: int, fill: float) -> tuple[Array, ...]:
@@ -120,11 +125,9 @@ def _values(step: Step, blocks: Sequence[Block], box: Box, k_tile: int, fill: fl
     if node.op_type == "QuantizeLinear":
         return (_quantize(step, operands),)
     if node.op_type in ELEMENTWISE:
-        with np.errstate(all="ignore"):  # infinities and NaN are results, which the comparison looks at
-            return (ELEMENTWISE[node.op_type](node, *operands),)
+        return (ELEMENTWISE[node.op_type](node, *operands),)
     given = [each for each, place in zip(operands, step.places, strict=True) if place is not None]
-    with np.errstate(all="ignore"):
-        return _rounded(op, ROWS[node.op_type](node, step.reduced, *given))
+    return _rounded(op, ROWS[node.op_type](node, step.reduced, *given))
 
 
 def _rounded(op: LoweredOp, values: tuple[Array, ...]) -> tuple[Array, ...]:

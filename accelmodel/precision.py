@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -21,10 +22,13 @@ _NARROW: Mapping[str, npt.DTypeLike] = {
 }  # fmt: skip
 
 
+_FLOAT32 = np.dtype(np.float32)
+
 # Largest finite value of the types that saturate.
 LARGEST: Mapping[str, float] = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 
 
+@cache
 def numpy_type(name: str) -> np.dtype[Any]:
     """NumPy's type of an element type, from ml_dtypes where NumPy has none."""
     return np.dtype(_NARROW.get(name, name))
@@ -33,7 +37,7 @@ def numpy_type(name: str) -> np.dtype[Any]:
 def store(values: Array, name: str) -> Array:
     """The values as stored in this type: floats rounded to nearest even; 8-bit floats saturate, as casts in ONNX do."""
     wanted = numpy_type(name)
-    if values.dtype == wanted:
+    if values.dtype is wanted or values.dtype == wanted:
         return values
     if name in LARGEST:
         largest = LARGEST[name]
@@ -47,6 +51,8 @@ def load(values: Array, working: str) -> Array:
     Floats become float32 (float64 where the op works in it), which holds every narrower float exactly; those stored
     wider than the op works are rounded to its precision first. 4-bit integers become int8; the rest stays.
     """
+    if values.dtype is _FLOAT32 and working == "float32":
+        return values
     name = values.dtype.name
     if name in ("int4", "uint4"):
         return values.astype(np.int8)

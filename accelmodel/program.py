@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accelmodel.errors import InputError
-from accelmodel.plan import Kernel, Plan
+from accelmodel.plan import Kernel, KernelCost, Plan
 from accelmodel.settings import ExecutionSettings
 from accelmodel.target import Target
 
@@ -118,13 +118,23 @@ def _row(kernel: Kernel, clock_fraction: float) -> tuple[int, ...]:
     busy_ps = max(_ps(cost.busy_ns), 1 if cost.dram_bytes else 0)  # bytes need an instant to move in
     if cost.fallback_ns > 0:
         return (launch_ps, 0, 0, 0, busy_ps, barrier_ps, cost.dram_bytes)
-    compute_ns = min(cost.compute_ns, cost.busy_ns)
-    nominal_ns = compute_ns * clock_fraction
-    # Under double buffering a slower engine costs nothing until it is slower than the transfers it hides behind.
-    hidden_ns = max(cost.dram_ns, cost.l2_ns) if kernel.tile_plan and kernel.tile_plan.double_buffer else 0.0
-    throttle_ps = _ps(compute_ns - min(compute_ns, max(nominal_ns, hidden_ns)))
-    compute_ps = min(_ps(nominal_ns), busy_ps - throttle_ps)
-    return (launch_ps, compute_ps, busy_ps - throttle_ps - compute_ps, throttle_ps, 0, barrier_ps, cost.dram_bytes)
+    nominal_ps = min(busy_ps, _ps(_nominal_busy_ns(cost, clock_fraction)))
+    compute_ps = min(nominal_ps, _ps(cost.compute_ns * clock_fraction))
+    return (launch_ps, compute_ps, nominal_ps - compute_ps, busy_ps - nominal_ps, 0, barrier_ps, cost.dram_bytes)
+
+
+def _nominal_busy_ns(cost: KernelCost, clock_fraction: float) -> float:
+    """Busy time at the nominal clock: engines are slower in the plan by the clock fraction, transfers are not.
+
+    The cost model lets engine, DRAM and L2 overlap: busy = slowest + (sum - slowest) x the share that does not overlap
+    (cost_terms.overlapped_ns). A throttled engine that hides behind the transfers costs nothing.
+    """
+    engine_ns = max(cost.compute_ns, cost.sram_ns)
+    slowest, total = max(engine_ns, cost.dram_ns, cost.l2_ns), engine_ns + cost.dram_ns + cost.l2_ns
+    serial = (cost.busy_ns - slowest) / (total - slowest) if total > slowest else 0.0
+    nominal_ns = max(cost.compute_ns * clock_fraction, cost.sram_ns)
+    fastest, sum_ns = max(nominal_ns, cost.dram_ns, cost.l2_ns), nominal_ns + cost.dram_ns + cost.l2_ns
+    return fastest + (sum_ns - fastest) * serial
 
 
 def _ps(time_ns: float) -> int:
