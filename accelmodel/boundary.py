@@ -53,7 +53,7 @@ def boundary(lowered: Lowered, group: Group) -> Boundary:
             continue
         for storage in dict.fromkeys(storage_of(lowered, read.tensor) for read in op.reads):
             readers.setdefault(storage, []).append(step)
-    outside = _readers_by_storage(_Same(lowered))
+    outside = _readers_by_storage(Same(lowered))
     members = frozenset(group.ops)
     returned = {storage_of(lowered, name) for name in lowered.graph.outputs}
     outputs = tuple(s for s in made if s in returned or not outside.get(s, frozenset()) <= members)
@@ -88,7 +88,7 @@ def _root(lowered: Lowered, made: Mapping[str, int], outputs: tuple[str, ...]) -
     return max(((elements[s].elements, made[s]) for s in ends), default=(0, -1))[1]
 
 
-class _Same:
+class Same:
     """A key that stands for one object, by identity, and keeps it alive."""
 
     __slots__ = ("value",)
@@ -100,11 +100,11 @@ class _Same:
         return id(self.value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
+        return isinstance(other, Same) and self.value is other.value
 
 
 @lru_cache(maxsize=4)
-def _readers_by_storage(key: _Same) -> Mapping[str, frozenset[int]]:
+def _readers_by_storage(key: Same) -> Mapping[str, frozenset[int]]:
     """Ops that read each storage, but views: they read nothing, and what reads their result reads this storage. Once
     for a lowered graph, since every group of it asks."""
     lowered = key.value

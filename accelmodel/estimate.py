@@ -13,13 +13,14 @@ import numpy as np
 
 from accelmodel import cost_terms as terms
 from accelmodel.contraction import Roles, roles_of
-from accelmodel.cost_terms import BoolArray
 from accelmodel.errors import InputError
+from accelmodel.fetches import into_cores, out_of_dram, spans
+from accelmodel.needs import Need, base_needs
 from accelmodel.operands import Operand, Result, operands, results
 from accelmodel.plan import LoweredOp
 from accelmodel.region_walk import FloatArray, Points
-from accelmodel.regions import IntArray, Nest, Regions, Tiles, propagate, region_count, tile_elements
-from accelmodel.residency import Need, WorkingSet, base_needs, fit, retain
+from accelmodel.regions import IntArray, Nest, Regions, Tiles, propagate, tile_elements
+from accelmodel.residency import WorkingSet, fit, retain
 from accelmodel.target import Target
 
 
@@ -112,35 +113,26 @@ def estimate(
     nest, trips, target = worked.nest, worked.tiles.trips, situation.target
     tiles = np.prod(trips[:, :-1], axis=1, dtype=np.float64)
     cores = np.minimum(tiles, situation.cores)
-    spans = [_span(operand, trips, loop_order, target) for operand in worked.outer]
-    needs, kept = retain(worked.needs, worked.outer, spans, len(nest.edge.ops), target)
+    uses = spans(worked.outer, trips, loop_order, target)
+    needs, kept = retain(worked.needs, worked.outer, uses, len(nest.edge.ops), target)
     working_set = fit(needs, len(nest.edge.ops), target)
-    to_core, from_dram = _fetches(worked, loop_order, tiles, cores, spans, kept, target)
-    core_bytes = [o.pass_bytes * times for o, times in zip(worked.outer, to_core, strict=True)]
-    read_bytes = [o.pass_bytes * times for o, times in zip(worked.outer, from_dram, strict=True)]
-    halo = [(o.pass_bytes - o.accessed_bytes) * t for o, t in zip(worked.outer, from_dram, strict=True)]
+    to_core = from_dram = into_cores(worked.outer, worked.tiles, cores, uses, kept)
+    if target.l2 is not None and worked.outer:
+        from_dram = out_of_dram(worked.outer, worked.tiles, loop_order, cores, kept, target.l2.capacity_bytes)
+    moved = _Moved.of(worked, to_core, from_dram)
     spill = working_set.spill_bytes * tiles if spill_bytes is None else spill_bytes
-    written = np.full(len(tiles), sum(out.total_bytes for out in worked.outs))
-    peak = terms.dram_peak(target, cores)
-    runs = [*(o.run_bytes for o in worked.outer), *(out.run_bytes for out in worked.outs)]
-    totals = [np.full(len(tiles), out.total_bytes) for out in worked.outs]
-    dram_ns = _transfer_ns([*read_bytes, *totals], runs, peak, target.dram.half_transfer_bytes) + spill / peak
-    l2_bytes, l2_ns = np.zeros(len(tiles)), np.zeros(len(tiles))
-    if target.l2 is not None:
-        moved = [*core_bytes, *totals]
-        l2_bytes = _sum(moved, len(tiles))
-        rate = np.full(len(tiles), target.l2.bandwidth_bytes_per_ns)
-        l2_ns = _transfer_ns(moved, runs, rate, target.l2.half_transfer_bytes)
+    dram_ns = _dram_ns(moved, spill, cores, target)
+    l2_bytes, l2_ns = _l2(moved, target)
     waves = terms.wave_count(tiles, cores)
-    sram = 2.0 * (_sum(core_bytes, len(tiles)) + written) / tiles + worked.kept_bytes + _reread_bytes(worked)
+    sram = 2.0 * (moved.core_bytes + moved.written_bytes) / tiles + worked.kept_bytes + _reread_bytes(worked)
     compute_ns, sram_ns = waves * worked.tile_ns, waves * sram / target.sram.bandwidth_bytes_per_ns
     stages = waves * _blocks(worked) if situation.double_buffer else np.ones(len(tiles))
     busy = terms.overlapped_ns([np.maximum(compute_ns, sram_ns), dram_ns, l2_ns], stages)
     return Estimate(
         loop_order=loop_order, tiles=tiles, cores=cores, padded_flops=worked.tile_flops * tiles,
-        read_bytes=_sum(read_bytes, len(tiles)) + spill / 2, write_bytes=written + spill / 2, spill_bytes=spill,
-        halo_bytes=np.maximum(_sum(halo, len(tiles)), 0.0), l2_bytes=l2_bytes, compute_ns=compute_ns, sram_ns=sram_ns,
-        dram_ns=dram_ns, l2_ns=l2_ns, busy_ns=np.where(working_set.short_bytes > 0, np.inf, busy),
+        read_bytes=moved.read_bytes + spill / 2, write_bytes=moved.written_bytes + spill / 2, spill_bytes=spill,
+        halo_bytes=moved.halo_bytes, l2_bytes=l2_bytes, compute_ns=compute_ns, sram_ns=sram_ns, dram_ns=dram_ns,
+        l2_ns=l2_ns, busy_ns=np.where(working_set.short_bytes > 0, np.inf, busy),
         working_set=working_set,
     )  # fmt: skip
 
@@ -184,54 +176,48 @@ def _product(extents: dict[str, FloatArray], names: tuple[str, ...], count: int)
 # --- traffic ---
 
 
-def _span(operand: Operand, trips: IntArray, loop_order: tuple[int, ...], target: Target) -> FloatArray:
-    """Consecutive uses of one region: over blocks of the streamed reduction, and over tiles of one core. Where an L2
-    serves all cores, tiles go to cores in turn, so that none works on neighbouring tiles one after the other."""
-    loops = (*(() if target.l2 else loop_order), *((trips.shape[1] - 1,) if operand.looped else ()))
-    return terms.reuse_span(trips, loops, operand.mask)
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """Bytes that cross the edges of the cores, [C] for each operand and then each result. into: to or from the cores;
+    across: over the DRAM boundary; runs: contiguous bytes of one transfer."""
+
+    into: list[FloatArray]
+    across: list[FloatArray]
+    runs: list[FloatArray]
+    core_bytes: FloatArray
+    read_bytes: FloatArray
+    written_bytes: FloatArray
+    halo_bytes: FloatArray
+
+    @classmethod
+    def of(cls, worked: Worked, to_core: Sequence[FloatArray], from_dram: Sequence[FloatArray]) -> _Moved:
+        count, outer = worked.tiles.count, worked.outer
+        inner = [o.pass_bytes * times for o, times in zip(outer, to_core, strict=True)]
+        read = [o.pass_bytes * times for o, times in zip(outer, from_dram, strict=True)]
+        halo = [(o.pass_bytes - o.accessed_bytes) * times for o, times in zip(outer, from_dram, strict=True)]
+        written = [np.full(count, out.total_bytes) for out in worked.outs]
+        return cls(
+            into=[*inner, *written], across=[*read, *written],
+            runs=[*(o.run_bytes for o in outer), *(out.run_bytes for out in worked.outs)],
+            core_bytes=_sum(inner, count), read_bytes=_sum(read, count), written_bytes=_sum(written, count),
+            halo_bytes=np.maximum(_sum(halo, count), 0.0),
+        )  # fmt: skip
 
 
-def _fetches(
-    worked: Worked,
-    loop_order: tuple[int, ...],
-    tiles: FloatArray,
-    cores: FloatArray,
-    spans: Sequence[FloatArray],
-    kept: Sequence[BoolArray],
-    target: Target,
-) -> tuple[list[FloatArray], list[FloatArray]]:
-    """How often each operand moves as a whole into the cores, and out of DRAM. [C] each."""
-    trips = worked.tiles.trips
-    last = trips.shape[1] - 1
-    to_core, regions, again = [], [], []
-    for operand, span, keep in zip(worked.outer, spans, kept, strict=True):
-        parallel = region_count(operand.mask & ~(1 << last), trips)
-        unrelated = operand.looped and not operand.mask >> last & 1
-        blocks = np.where(keep, 1.0, trips[:, -1]) if unrelated else np.ones(len(tiles))
-        over_tiles = span / trips[:, -1] if unrelated else span
-        fetches = terms.retained_fetches(tiles, cores, np.where(keep, np.maximum(over_tiles, 1.0), 1.0))
-        to_core.append(np.maximum(fetches / parallel, 1.0) * blocks)
-        regions.append(parallel)
-        again.append(blocks)
-    if target.l2 is None or not worked.outer:
-        return to_core, to_core
-    covered = terms.wave_coverage(trips, loop_order, cores)
-    distinct = [_distinct(operand.mask, covered) for operand in worked.outer]
-    one_region = [o.pass_bytes / n for o, n in zip(worked.outer, regions, strict=True)]
-    wave_bytes = [size * d for size, d in zip(one_region, distinct, strict=True)]
-    keeps = terms.kept_in_l2([o.pass_bytes for o in worked.outer], wave_bytes, target.l2.capacity_bytes)
-    wave_fits = _sum(wave_bytes, len(tiles)) <= target.l2.capacity_bytes
-    from_dram = []
-    for n, d, blocks, whole in zip(regions, distinct, again, keeps, strict=True):
-        shared = terms.shared_fetches(tiles, cores, n, d) / n
-        from_dram.append(np.where(whole, 1.0, shared * np.where(wave_fits, 1.0, blocks)))
-    return to_core, from_dram
+def _dram_ns(moved: _Moved, spill: FloatArray, cores: FloatArray, target: Target) -> FloatArray:
+    """Time on DRAM: each transfer at the bandwidth of its runs; spilled buffers move in long ones. [C]"""
+    peak = terms.dram_peak(target, cores)
+    return _transfer_ns(moved.across, moved.runs, peak, target.dram.half_transfer_bytes) + spill / peak
 
 
-def _distinct(mask: int, covered: FloatArray) -> FloatArray:
-    chosen = [d for d in range(covered.shape[1] - 1) if mask >> d & 1]
-    distinct: FloatArray = np.prod(covered[:, chosen], axis=1)
-    return distinct
+def _l2(moved: _Moved, target: Target) -> tuple[FloatArray, FloatArray]:
+    """Bytes between L2 and cores, and their time; nothing where there is no L2. [C] each."""
+    none = np.zeros(len(moved.core_bytes))
+    if target.l2 is None:
+        return none, none
+    rate = np.full(len(none), target.l2.bandwidth_bytes_per_ns)
+    moved_ns = _transfer_ns(moved.into, moved.runs, rate, target.l2.half_transfer_bytes)
+    return moved.core_bytes + moved.written_bytes, moved_ns
 
 
 def _transfer_ns(

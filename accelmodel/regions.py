@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
-from accelmodel.boundary import Boundary, storage_of
-from accelmodel.plan import Access
+from accelmodel.boundary import Boundary, Same, boundary, storage_of
+from accelmodel.plan import Access, Group
 from accelmodel.region_walk import FloatArray, Points, Reach, Touch, Walk
 
 IntArray = npt.NDArray[np.int64]
@@ -73,6 +74,13 @@ def nest_of(edge: Boundary) -> Nest:
     """Iteration space of a group with at least one launching op; ValueError for a group of views."""
     if edge.root < 0:
         raise ValueError(f"group {edge.group.name} holds views only: nothing to tile")
+    return _nest(Same(edge.lowered), edge.group.ops)
+
+
+@lru_cache(maxsize=512)
+def _nest(lowered: Same, ops: tuple[int, ...]) -> Nest:
+    """Kept, since the tile search, the cost model and the floors of fusion ask for the same group in turn."""
+    edge = boundary(lowered.value, Group("", ops))
     parallel = [d for d in edge.ops[edge.root].dims if d.role == "parallel"]
     dims, sizes = tuple(d.name for d in parallel), tuple(max(1, d.size) for d in parallel)
     uncut = Nest(edge, dims, sizes, (False,) * len(dims), None, frozenset())

@@ -3,9 +3,10 @@
 `tile_group` weighs every candidate tile (tile_candidates.py) under every loop order that matters (which dim is
 innermost) with the cost model, and takes the least latency alone on the machine; among those within 0.1 % of it, the
 one with the least DRAM traffic, then the least time on DRAM (short runs waste it), the smallest working set (in
-eighths of the SRAM: what is left unused below that helps nobody), the fewest tiles and the longest transfers. A tile
-that overflows the SRAM is legal and pays its spill. A group cannot run where not even one native block of each buffer that is needed at once fits into SRAM, or
-where its operands, results and spilled buffers exceed DRAM.
+eighths of the SRAM: what is left unused below that helps nobody), the fewest tiles and the longest transfers.
+
+A tile that overflows the SRAM is legal and pays its spill. A group cannot run where not even one native block of each
+buffer that is needed at once fits into SRAM, or where its operands, results and spilled buffers exceed DRAM.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from accelmodel.boundary import Boundary, boundary, storage_bytes
 from accelmodel.contraction import roles_of
 from accelmodel.cost import launches_of
 from accelmodel.estimate import Estimate, Situation, Worked, estimate, work
+from accelmodel.needs import Need
 from accelmodel.operands import clean_reduction, reduction_block, stream_unit
 from accelmodel.plan import Buffer, Group, Infeasible, Lowered, TilePlan
 from accelmodel.regions import Nest, nest_of, propagate, whole_tile
-from accelmodel.residency import Need
 from accelmodel.settings import ExecutionSettings, TilingSettings
 from accelmodel.target import Target
 from accelmodel.tile_candidates import Candidates, candidates
