@@ -14,7 +14,8 @@ It comes from outside, so that this stage knows nothing of tiles.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from heapq import heapify, heappop, heappush
 from math import isinf
 
@@ -22,6 +23,7 @@ from accelmodel.errors import InputError
 from accelmodel.fuse_greedy import aggressive, pattern
 from accelmodel.fuse_optimal import optimal
 from accelmodel.fuse_search import Costing, GroupCost, GroupKey
+from accelmodel.graph import Graph
 from accelmodel.legality import AtomGraph, atom_graph, bits
 from accelmodel.plan import Group, Grouping, Lowered
 from accelmodel.settings import FusionSettings
@@ -40,9 +42,10 @@ def fuse(
     """Groups of the policy that the settings name, in an executable order.
 
     floors: lower bounds of group_cost, each dearer to ask and tighter than the one before; key: equal for groups that
-    cost the same. Both only spare questions. Raises InputError for an unknown policy or op in `split_before`.
+    cost the same. Both only spare questions. Raises InputError for an unknown policy.
+    Names in `split_before` that this graph lacks belong to other workloads of the side (`require_splits`).
     """
-    _require_known(lowered, settings)
+    _require_known(settings)
     graph = atom_graph(lowered, settings)
     if settings.policy == "none":
         alone = "policy none: every op alone"
@@ -59,18 +62,24 @@ def fuse(
     return _grouping(lowered, settings, _named_ops(graph, reasons), exact=found.exact, notes=found.notes)
 
 
-def _require_known(lowered: Lowered, settings: FusionSettings) -> None:
+def require_splits(settings: FusionSettings, graphs: Iterable[Graph]) -> None:
+    """Every name in `split_before` is an op of at least one of the side's graphs, else InputError."""
+    known = {op.name for graph in graphs for op in graph.ops}
+    unknown = [name for name in settings.split_before if name not in known]
+    if unknown:
+        close = get_close_matches(unknown[0], known, n=1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        raise InputError(
+            stage="fusion", where="split_before", expected="names of ops of the workloads", found=repr(unknown[0]),
+            remedy=f"{hint}Take the op names from the worksheet (tilegate plan --json).",
+        )  # fmt: skip
+
+
+def _require_known(settings: FusionSettings) -> None:
     if settings.policy not in POLICIES:
         raise InputError(
             stage="fusion", where="policy", expected=f"one of {', '.join(POLICIES)}", found=repr(settings.policy),
             remedy="Name one of the four policies.",
-        )  # fmt: skip
-    unknown = sorted(set(settings.split_before) - {op.name for op in lowered.ops})
-    if unknown:
-        raise InputError(
-            stage="fusion", where="split_before", expected=f"names of ops of {lowered.graph.name}",
-            found=repr(unknown[0]),
-            remedy="Take the op names from the worksheet (tilegate plan).",
         )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from accelmodel.check import check_grouping
 from accelmodel.errors import InputError
-from accelmodel.fuse import POLICIES, fuse
+from accelmodel.fuse import POLICIES, fuse, require_splits
 from accelmodel.fuse_search import GroupCost
 from accelmodel.plan import Group, Grouping, Lowered
 from accelmodel.settings import FusionSettings
@@ -290,6 +290,10 @@ def test_an_unknown_policy_is_refused_with_the_four_known() -> None:
         fuse(lowered({"a": "e x"}), FusionSettings(policy="greedy"), len)
 
 
-def test_an_unknown_op_in_split_before_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match="nowhere"):
-        fuse(lowered({"a": "e x"}), FusionSettings(split_before=("nowhere",)), len)
+def test_split_before_may_name_ops_of_any_workload_but_not_of_none() -> None:
+    graphs = [lowered({"alpha": "e x"}).graph, lowered({"beta": "e x"}).graph]
+    require_splits(FusionSettings(split_before=("alpha", "beta")), graphs)
+    with pytest.raises(InputError, match=r"'betta'. Did you mean 'beta'\?"):
+        require_splits(FusionSettings(split_before=("alpha", "betta")), graphs)
+    alone = fuse(lowered({"alpha": "e x"}), FusionSettings(split_before=("beta",)), len)
+    assert [group.ops for group in alone.groups] == [(0,)]
