@@ -24,13 +24,14 @@ STARTUP_TIMEOUT_S = 180.0
 POLL_S = 0.03
 DRAIN_TIMEOUT_S = 10.0
 
-# No analytics, no look-up of an outside host, nothing on the terminal: for the command and for its server.
+# No analytics and no look-up of an outside host.
 OFFLINE: Mapping[str, str] = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
-    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
 }
+# The terminal belongs to the command; a server that is configured still gets the log lines.
+NOT_ON_TERMINAL: Mapping[str, str] = {"PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL"}
 # Log lines of a server that ends with the command are for no one.
 _SILENT: Mapping[str, str] = {"PREFECT_LOGGING_LEVEL": "CRITICAL", "PREFECT_LOGGING_TO_API_ENABLED": "false"}
 # What a server without schedules, workers and a UI need not run. It keeps flow runs only: recording task runs doubles
@@ -81,7 +82,7 @@ class EmbeddedServer:
     @property
     def environment(self) -> dict[str, str]:
         """What the command's own process needs, before it imports Prefect."""
-        return {**OFFLINE, **_SILENT, "PREFECT_HOME": str(self.home), API_VARIABLE: self.api_url}
+        return {**OFFLINE, **NOT_ON_TERMINAL, **_SILENT, "PREFECT_HOME": str(self.home), API_VARIABLE: self.api_url}
 
     def start(self) -> None:
         """Start the child; `wait` says when it answers."""
@@ -138,7 +139,7 @@ def orchestration(home: Path) -> Iterator[EmbeddedServer | None]:
     Call it before Prefect is imported; call `wait` on what it gives before the first flow.
     """
     if (url := configured_api()) is not None:
-        with _environment({**OFFLINE, **os.environ}):
+        with _environment({**OFFLINE, **NOT_ON_TERMINAL, **os.environ}):
             if not _answers(f"{url}/health"):
                 raise OrchestrationError(
                     f"The Prefect server at {url} does not answer. Start it (`tilegate up`), or unset {API_VARIABLE} "

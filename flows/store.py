@@ -4,6 +4,7 @@ runs/RUN_ID/                run.json, decision.json, report.html, TABLE.parquet
 runs/history.parquet        primary metrics over all runs
 runs/.cache/                results and values of finished stages, by digest; deleting it costs time only
 runs/.locks/                one lock a run; held by the process that works on it
+runs/.service/              the server that `tilegate up` starts
 runs/.logs/                 what was worked on, run by run, and tracebacks of internal errors
 """
 
@@ -62,6 +63,11 @@ class Store:
     def prefect_home(self) -> Path:
         """Database and settings of the embedded Prefect server."""
         return self.root / ".cache" / "prefect"
+
+    @property
+    def service_home(self) -> Path:
+        """Database, settings and logs of the server that `tilegate up` starts."""
+        return self.root / ".service"
 
     @property
     def logs(self) -> Path:

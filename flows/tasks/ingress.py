@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from accelmodel.fuse import require_splits
 from accelmodel.graph import Graph
 from accelmodel.importers.onnx import read_graph
 from accelmodel.importers.traffic import read_traffic
@@ -36,13 +37,16 @@ def ingress(context: Context, digest: str) -> Payload:
         recorded = read_traffic(loaded.traffic, loaded.document.traffic.file.columns)  # type: ignore[arg-type]
     arrivals = replications(loaded.document, recorded)
     values: dict[str, Ref] = {"target": put_value(store, loaded.target, Target)}
+    graphs: list[Graph] = []
     for index, workload in enumerate(loaded.document.workloads):
-        uncovered = _uncovered(loaded, workload, index, arrivals)
-        for label, graph in _graphs(loaded, workload, uncovered):
+        for label, graph in plan_graphs(loaded, index, arrivals):
+            graphs.append(graph)
             values[f"graph:{workload.name}:{label}"] = put_value(store, graph, Graph)
         for batch in (1, 2) if workload.batch_dim is not None else (1,):
             graph = read_graph(loaded.models[workload.name], quality_shapes(workload, batch), workload.name)
             values[f"numeric:{workload.name}:{batch}"] = put_value(store, graph, Graph)
+    for side in ("comparator", "candidate"):
+        require_splits(loaded.settings(side).fusion, graphs)
     for number, each in enumerate(arrivals):
         values[f"arrivals:{number}"] = put_arrivals(store, each)
     for (side, name), path in loaded.profiles.items():
@@ -51,15 +55,16 @@ def ingress(context: Context, digest: str) -> Payload:
     return {"stage": "ingress", "values": values, "facts": {"warnings": warnings}}
 
 
-def _graphs(loaded: LoadedCandidate, workload: Workload, uncovered: bool) -> Iterator[tuple[str, Graph]]:
-    """Label and graph of every plan of a workload."""
+def plan_graphs(loaded: LoadedCandidate, number: int, arrivals: tuple[Arrivals, ...]) -> Iterator[tuple[str, Graph]]:
+    """Label and graph of every plan of the workload at that place, for the batches of both sides."""
+    workload = loaded.document.workloads[number]
     path = loaded.models[workload.name]
     sides = (loaded.document.comparator, loaded.document.candidate)
     batches = sorted({size for side in sides for size in batch_sizes(side.settings.scheduling.max_batch)})
     for index, bucket in enumerate(workload.buckets):
         for batch in batches:
             yield label_of(bucket.name, batch), read_graph(path, shapes_of(workload, index, batch), workload.name)
-    if uncovered:
+    if _uncovered(loaded, workload, number, arrivals):
         largest = max(range(len(workload.buckets)), key=lambda index: bucket_size(workload, index))
         yield label_of(FALLBACK, 1), read_graph(path, shapes_of(workload, largest, 1), workload.name)
 

@@ -1,0 +1,109 @@
+"""`tilegate replay`: tails of both sides and what they are made of. Judges nothing and writes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+
+from accelmodel.compile import compile_plan
+from accelmodel.importers.traffic import read_traffic
+from accelmodel.memo import Memo
+from accelmodel.plan import Plan
+from flows.arrivals import Arrivals, replications, seeds_of
+from flows.inputs import LoadedCandidate, load_candidate
+from flows.labels import batch_sizes, bucket_and_batch, plan_settings
+from flows.replaying import Served, replay_side
+from flows.tasks.ingress import plan_graphs
+from schemas.tables_run import DRIVERS
+
+SIDES = ("comparator", "candidate")
+QUANTILES = (0.5, 0.95, 0.99)
+SLOWEST_SHARE = 0.05
+_PS_PER_US = 1e6
+
+
+def replay_candidate(candidate: Path, *, as_json: bool) -> int:
+    """Replay the traffic of a candidate file on both sides and print the tails."""
+    loaded = load_candidate(candidate)
+    file = loaded.document.traffic.file
+    recorded = read_traffic(loaded.traffic, dict(file.columns)) if loaded.traffic is not None and file else None
+    arrivals, memo = replications(loaded.document, recorded), Memo()
+    served = {side: _served(loaded, side, arrivals, memo) for side in SIDES}
+    found = {side: side_summary(result, loaded.document.traffic.warmup_share) for side, result in served.items()}
+    if as_json:
+        print(json.dumps(found))
+    else:
+        print_tails(Console(), found)
+    return 0
+
+
+def side_summary(served: Served, warmup_share: float) -> dict[str, Any]:
+    """Percentiles over all replications, and mean drivers of the median half and of the slowest requests, in us."""
+    first = (pl.col("request").max().over("replication") + 1) * warmup_share
+    warm = served.requests.filter(pl.col("request") >= first)
+    done = warm.filter(pl.col("status") == "completed").sort("latency_ps")
+    slowest = done.tail(max(1, round(SLOWEST_SHARE * done.height)))
+    middle = done.slice(done.height // 4, max(1, done.height // 2))
+    return {
+        "requests": warm.height, "completed": done.height, "utilisation": served.utilisation,
+        "unstable_replications": list(served.unstable), "warnings": list(served.warnings),
+        **{f"p{quantile * 100:g}_us": _quantile_us(done, quantile) for quantile in QUANTILES},
+        "drivers_of_slowest_us": _drivers_us(slowest), "drivers_of_middle_us": _drivers_us(middle),
+    }  # fmt: skip
+
+
+def print_tails(console: Console, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Tails first, then what the slowest requests have that the middle half has not."""
+    table = Table("", *SIDES, box=None)
+    for name in ("p99_us", "p95_us", "p50_us"):
+        table.add_row(name.replace("_us", ", µs"), *(_shown(found[side][name]) for side in SIDES))
+    for name in ("completed", "requests"):
+        table.add_row(name, *(f"{found[side][name]:,}" for side in SIDES))
+    table.add_row("utilisation", *(f"{found[side]['utilisation']:.1%}" for side in SIDES))
+    console.print(table)
+    drivers = Table(
+        "driver, µs", *(f"{side}: {which}" for side in SIDES for which in ("slowest 5 %", "middle half")), box=None
+    )
+    for driver in DRIVERS:
+        cells = [found[side][f"drivers_of_{which}_us"][driver] for side in SIDES for which in ("slowest", "middle")]
+        if any(cells):
+            drivers.add_row(driver, *(_shown(cell) for cell in cells))
+    console.print(drivers)
+    for side in SIDES:
+        for warning in found[side]["warnings"]:
+            console.print(warning, style="yellow", markup=False)
+
+
+def _served(loaded: LoadedCandidate, side: str, arrivals: tuple[Arrivals, ...], memo: Memo) -> Served:
+    settings, document = loaded.settings(side), loaded.document
+    wanted = set(batch_sizes(settings.scheduling.max_batch))
+    plans: dict[str, dict[str, Plan]] = {
+        workload.name: {
+            label: compile_plan(graph, loaded.target, plan_settings(settings, label), f"{workload.name} {label}", memo)
+            for label, graph in plan_graphs(loaded, index, arrivals)
+            if bucket_and_batch(label)[1] in wanted
+        }
+        for index, workload in enumerate(document.workloads)
+    }
+    seeds = seeds_of(document)
+    return replay_side(side, document.workloads, plans, settings, loaded.target, arrivals, seeds)
+
+
+def _quantile_us(done: pl.DataFrame, quantile: float) -> float | None:
+    value = done["latency_ps"].quantile(quantile, "higher")
+    return None if value is None else value / _PS_PER_US
+
+
+def _drivers_us(requests: pl.DataFrame) -> dict[str, float]:
+    means = requests.select(pl.col(f"{driver}_ps").mean() for driver in DRIVERS).row(0)
+    return {driver: (mean or 0.0) / _PS_PER_US for driver, mean in zip(DRIVERS, means, strict=True)}
+
+
+def _shown(value: float | None) -> str:
+    return "missing" if value is None else f"{value:,.1f}"
