@@ -100,21 +100,17 @@ def _spill(needs: Sequence[Need], live: FloatArray, capacity: float) -> tuple[Fl
 
     At each step in order the cheapest bytes go first; what one step spills is gone at the others as well.
     """
-    rows = np.arange(live.shape[1])
-    sizes = np.array([need.size_bytes for need in needs])  # [needs, C]
-    floors = np.minimum(sizes, np.array([[need.least_bytes] for need in needs]))
-    units = np.array([need.spill_unit for need in needs])
-    spans = np.array([[need.start <= step < need.end for step in range(len(live))] for need in needs])
+    units = np.array([need.spill_unit for need in needs])  # [needs, C], as all below
     order = np.argsort(units, axis=0, kind="stable")
-    spilled = np.zeros_like(sizes)
-    short = np.zeros(live.shape[1])
-    for step in range(len(live)):
-        over = (np.where(spans[:, step, None], sizes - spilled, 0.0)).sum(axis=0) - capacity
-        for rank in range(len(needs)):
-            pick = order[rank]
-            room = np.where(spans[pick, step], sizes[pick, rows] - floors[pick, rows] - spilled[pick, rows], 0.0)
-            take = np.clip(over, 0.0, np.maximum(room, 0.0))
-            spilled[pick, rows] += take
-            over = over - take
-        short = np.maximum(short, over)
-    return (spilled * units).sum(axis=0), np.maximum(short, 0.0)
+    sizes = np.take_along_axis(np.array([need.size_bytes for need in needs]), order, axis=0)
+    floors = np.minimum(sizes, np.array([need.least_bytes for need in needs])[order])
+    starts, ends = np.array([need.start for need in needs])[order], np.array([need.end for need in needs])[order]
+    spilled, short = np.zeros_like(sizes), np.zeros(live.shape[1])
+    for step in np.flatnonzero((live > capacity).any(axis=1)):
+        alive = (starts <= step) & (step < ends)
+        over = np.where(alive, sizes - spilled, 0.0).sum(axis=0) - capacity
+        room = np.where(alive, sizes - floors - spilled, 0.0)
+        cheaper = np.cumsum(room, axis=0) - room
+        spilled += np.minimum(np.maximum(over - cheaper, 0.0), room)
+        short = np.maximum(short, over - cheaper[-1] - room[-1])
+    return (spilled * np.take_along_axis(units, order, axis=0)).sum(axis=0), np.maximum(short, 0.0)
