@@ -21,7 +21,7 @@ from math import inf
 from accelmodel.bounds import bound
 from accelmodel.check import check_grouping, check_placement, check_plan
 from accelmodel.cost import kernel_cost
-from accelmodel.floor import bound_floor_ns, tiled_floor_ns
+from accelmodel.floor import bound_floor_ns, searched_floor_ns, tiled_floor_ns
 from accelmodel.fuse import fuse
 from accelmodel.fuse_search import GroupCost
 from accelmodel.graph import Graph
@@ -33,6 +33,7 @@ from accelmodel.settings import FusionSettings, Settings
 from accelmodel.target import Target
 from accelmodel.tile import tile_group
 
+FLOORS = (bound_floor_ns, tiled_floor_ns, searched_floor_ns)
 TileResult = TilePlan | Infeasible | None
 
 
@@ -69,7 +70,7 @@ def lower_stage(graph: Graph, target: Target, settings: Settings) -> Lowered:
 def fuse_stage(lowered: Lowered, target: Target, settings: Settings, memo: Memo | None = None) -> Grouping:
     """Groups by the side's policy; costs are those of the side's own tiling and execution settings."""
     asked = _asked(lowered, target, settings, memo)
-    floors = tuple(_floor(asked, floor_ns) for floor_ns in (bound_floor_ns, tiled_floor_ns))
+    floors = tuple(_floor(asked, floor_ns) for floor_ns in FLOORS)
     grouping = fuse(lowered, settings.fusion, _cost(asked), floors, asked.structure.key)
     limits = None if settings.fusion.policy == "none" else settings.fusion
     _require("fusion", check_grouping(lowered, grouping, limits))

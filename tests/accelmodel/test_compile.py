@@ -127,8 +127,7 @@ def test_floors_spare_tile_searches_and_change_no_plan(transformer: Graph, monke
     plan = compile_plan(transformer, NPU, with_policy("optimal"), "w")
     with_floors = len(asked)
     asked.clear()
-    monkeypatch.setattr(compiler, "bound_floor_ns", no_floor)
-    monkeypatch.setattr(compiler, "tiled_floor_ns", no_floor)
+    monkeypatch.setattr(compiler, "FLOORS", (no_floor,))
     assert total_ns(compile_plan(transformer, NPU, with_policy("optimal"), "w")) == pytest.approx(total_ns(plan))
     assert with_floors < 0.8 * len(asked)
 
