@@ -6,12 +6,13 @@ terms, gamma_n = n u / (1 - n u), becomes c sqrt(n) u + O(u^2), and holds with p
 1 - 2 exp(-c^2 / 2) for each sum; u is half the spacing of the precision at 1. A tensor's relative error then has the
 variance
 
-    V(out) = max over operands V(in) + s u_store^2 + n u_accumulate^2
+    V(out) = max over operands V(in) + (s u_store^2 + n u_accumulate^2) / 3
 
-with s the roundings to storage (the result, and operands that enter rounded: inputs, weights) and n the length of the
-reduction; the bound on its relative L2 error is c sqrt(V) of ours plus the same of the reference, which rounds
-everything to its own precision. Along a path variances add, so the bound grows with the root of its length; it does not
-know how an op amplifies errors (cancellation, exponentials), which c has room for.
+(an error spread evenly over [-u, u] has the variance u^2 / 3), with s the roundings to storage (the result, and
+operands that enter rounded: inputs, weights) and n the length of the reduction. The bound on its relative L2 error is
+c sqrt(V) of ours plus the same of the reference, which rounds everything to its own precision. Along a path variances
+add, so the bound grows with the root of its length; it does not know how an op amplifies errors (cancellation,
+exponentials), which c has room for.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ def _variances(lowered: Lowered, precision: str | None) -> dict[str, float]:
 
 
 def _added(op: LoweredOp, precision: str | None, rounded: int) -> float:
-    """s u_store^2 + n u_accumulate^2 of one op; nothing where it only moves data or works on integers."""
+    """(s u_store^2 + n u_accumulate^2) / 3 of one op; nothing where it only moves data or works on integers."""
     if op.kind in ("view", "movement"):
         return 0.0
     store = UNIT_ROUNDOFF.get(precision or op.precision, 0.0)
     accumulate = UNIT_ROUNDOFF.get(precision or op.accumulator, 0.0)
     length = prod(dim.size for dim in op.dims if dim.role == "reduction") if op.kind != "elementwise" else 1
-    return (1 + rounded) * store**2 + length * accumulate**2
+    return ((1 + rounded) * store**2 + length * accumulate**2) / 3.0

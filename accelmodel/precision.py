@@ -42,7 +42,8 @@ def store(values: Array, name: str) -> Array:
     if name in LARGEST:
         largest = LARGEST[name]
         values = np.clip(np.asarray(values, dtype=np.float32), -largest, largest)
-    return np.asarray(values).astype(wanted)
+    with np.errstate(over="ignore", invalid="ignore"):  # infinities are results, which the comparison looks at
+        return np.asarray(values).astype(wanted)
 
 
 def load(values: Array, working: str) -> Array:
