@@ -12,6 +12,7 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
+from reports import words
 from reports.blocks import Chart
 from schemas.zones import THRESHOLDS, ZONES
 
@@ -30,6 +31,14 @@ _DASH = alt.StrokeDash(
 )
 _PERCENTILES: Final = {2: "p50", 10: "p90", 20: "p95", 100: "p99", 1000: "p99.9", 10000: "p99.99", 100000: "p99.999"}
 """Ticks of a quantile chart: 1 / (1 - q) and its name."""
+_KIND_COLOURS: Final = {
+    "launch": "var(--d-launch)", "load": "var(--k-0)", "kernel": "var(--d-compute)", "store": "var(--k-1)",
+    "barrier": "var(--d-contention)", "idle": "var(--line)",
+}  # fmt: skip
+_ROLE_COLOURS: Final = {
+    "stream": "var(--k-0)", "operand": "var(--k-1)", "intermediate": "var(--k-2)", "output": "var(--k-3)",
+    "accumulator": "var(--k-4)",
+}  # fmt: skip
 _CONFIG: Final[dict[str, Any]] = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
@@ -49,14 +58,15 @@ _CONFIG: Final[dict[str, Any]] = {
 def quantiles(id_: str, scope: str, points: pl.DataFrame) -> Chart:
     """Latency against how rare it is: percentiles on an axis that gives every nine the same room.
 
-    points: side, beyond (1 / (1 - q)), latency_us."""
+    points: side, beyond (1 / (1 - q)), latency_ns."""
+    scale = words.time_scale(points["latency_ns"])
     rows = points.select(
         "side",
         pl.col("beyond").round(4),
-        pl.col("latency_us").round(3),
+        latency=(pl.col("latency_ns") / scale.per_unit).round(4),
         percentile=(100 * (1 - 1 / pl.col("beyond"))).round(4),
     ).to_dicts()
-    rarity, latency = [row["beyond"] for row in rows], [row["latency_us"] for row in rows]
+    rarity, latency = [row["beyond"] for row in rows], [row["latency"] for row in rows]
     names = " : ".join(f"datum.value == {tick} ? '{name}'" for tick, name in _PERCENTILES.items())
     x = alt.X(
         "beyond:Q",
@@ -65,15 +75,15 @@ def quantiles(id_: str, scope: str, points: pl.DataFrame) -> Chart:
         axis=alt.Axis(values=[tick for tick in _PERCENTILES if tick <= max(rarity)], labelExpr=f"{names} : ''"),
     )
     y = alt.Y(
-        "latency_us:Q",
-        title="latency, µs (log)",
+        "latency:Q",
+        title=f"latency, {scale.unit} (log)",
         scale=alt.Scale(type="log", nice=False),
         axis=alt.Axis(values=_log_ticks(min(latency), max(latency)), format=",~g"),
     )
     tooltip = [
         alt.Tooltip("side:N", title="side"),
         alt.Tooltip("percentile:Q", title="percentile", format=".3f"),
-        alt.Tooltip("latency_us:Q", title="latency, µs", format=",.1f"),
+        alt.Tooltip("latency:Q", title=f"latency, {scale.unit}", format=",.4~r"),
     ]
     base = alt.Chart(_data(rows)).encode(x=x, y=y, color=_SIDE)
     line = base.mark_line(strokeWidth=2.2, interpolate="monotone").encode(strokeDash=_DASH)
@@ -85,9 +95,13 @@ def quantiles(id_: str, scope: str, points: pl.DataFrame) -> Chart:
 def drivers(id_: str, scope: str, rows: Sequence[dict[str, Any]]) -> Chart:
     """Mean drivers of middle and slowest requests, stacked, for both sides.
 
-    rows: side, part, driver, order, time_us."""
+    rows: side, part, driver, order, time_ns."""
+    scale = words.time_scale(_stacked(rows))
     names = list(dict.fromkeys(row["driver"] for row in sorted(rows, key=lambda row: row["order"])))
-    labelled = [{**row, "bar": f"{row['side']}, {row['part']}"} for row in rows]
+    labelled = [
+        {**row, "bar": f"{row['side']}, {row['part']}", "time": round(row["time_ns"] / scale.per_unit, 4)}
+        for row in rows
+    ]
     order = list(dict.fromkeys(row["bar"] for row in labelled))
     colour = alt.Color(
         "driver:N",
@@ -99,10 +113,10 @@ def drivers(id_: str, scope: str, rows: Sequence[dict[str, Any]]) -> Chart:
         alt.Tooltip("side:N", title="side"),
         alt.Tooltip("part:N", title="requests"),
         alt.Tooltip("driver:N", title="driver"),
-        alt.Tooltip("time_us:Q", title="mean, µs", format=",.1f"),
+        alt.Tooltip("time:Q", title=f"mean, {scale.unit}", format=",.4~r"),
     ]
     drawn = _bars(labelled).encode(
-        x=alt.X("sum(time_us):Q", title="mean time of a request, µs", axis=alt.Axis(tickCount=6)),
+        x=alt.X("sum(time):Q", title=f"mean time of a request, {scale.unit}", axis=alt.Axis(tickCount=6)),
         y=alt.Y("bar:N", title=None, sort=order, scale=alt.Scale(paddingInner=0.25)),
         color=colour,
         order=alt.Order("order:Q"),
@@ -110,6 +124,15 @@ def drivers(id_: str, scope: str, rows: Sequence[dict[str, Any]]) -> Chart:
     )
     description = f"Mean latency of {scope} by driver, for requests in the middle and the slowest 5 %, both sides."
     return _finish(drawn, id_, f"Drivers: {scope}", description, 170 + 18 * ceil(len(names) / 2))
+
+
+def _stacked(rows: Sequence[dict[str, Any]]) -> list[float]:
+    """Length of each bar, ns."""
+    lengths: dict[tuple[str, str], float] = {}
+    for row in rows:
+        bar = (row["side"], row["part"])
+        lengths[bar] = lengths.get(bar, 0.0) + row["time_ns"]
+    return list(lengths.values())
 
 
 def lens(id_: str, title: str, quantity: str, rows: Sequence[dict[str, Any]], policies: Sequence[str]) -> Chart:
@@ -163,7 +186,7 @@ def timeline(
         x=alt.X("start:Q", title=f"time, {unit}", scale=scale, axis=alt.Axis(tickCount=8)),
         x2=alt.X2("end"),
         y=alt.Y("lane:N", title=None, sort=list(lanes)),
-        color=_kinds("kind", rows),
+        color=_kinds("kind", rows, _KIND_COLOURS),
         tooltip=[
             alt.Tooltip("name:N", title="name"),
             alt.Tooltip("kind:N", title="kind"),
@@ -189,7 +212,7 @@ def placement(id_: str, title: str, rows: Sequence[dict[str, Any]], capacity: fl
             x2=alt.X2("end"),
             y=alt.Y("low:Q", title=f"address, {unit}"),
             y2=alt.Y2("high"),
-            color=_kinds("role", rows),
+            color=_kinds("role", rows, _ROLE_COLOURS),
             tooltip=[
                 alt.Tooltip("buffer:N", title="buffer"),
                 alt.Tooltip("tensor:N", title="tensor"),
@@ -217,10 +240,12 @@ def _bars(rows: Sequence[dict[str, Any]]) -> Any:
     return alt.Chart(_data(rows)).mark_bar(stroke="var(--surface)", strokeWidth=0.5)
 
 
-def _kinds(field: str, rows: Sequence[dict[str, Any]]) -> alt.Color:
-    """One colour for each value, in order of first sight; the eight colours come round again after that."""
-    values = list(dict.fromkeys(row[field] for row in rows))
-    colours = [f"var(--k-{index % 8})" for index in range(len(values))]
+def _kinds(field: str, rows: Sequence[dict[str, Any]], known: dict[str, str]) -> alt.Color:
+    """The same colour for a value on every chart; values that are new here take turns with what is left."""
+    found = {row[field] for row in rows}
+    fresh = sorted(found - set(known))
+    values = [*(value for value in known if value in found), *fresh]
+    colours = [known[value] if value in known else f"var(--k-{7 - fresh.index(value) % 3})" for value in values]
     legend = alt.Legend(orient="bottom", columns=3)
     return alt.Color(f"{field}:N", title=None, legend=legend, scale=alt.Scale(domain=values, range=colours))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import floor, log10
 from typing import Final, get_args
 
 import polars as pl
@@ -107,9 +108,9 @@ def headline(found: tuple[Shares, ...]) -> str:
 
 
 def _long(found: tuple[Shares, ...]) -> list[dict[str, object]]:
-    """One row for each bar segment: side, part, driver, time_us."""
+    """One row for each bar segment: side, part, driver, order, time_ns."""
     return [
-        {"side": side.side, "part": part, "driver": driver, "time_us": value / 1e3, "order": DRIVERS.index(driver)}
+        {"side": side.side, "part": part, "driver": driver, "time_ns": value, "order": DRIVERS.index(driver)}
         for side in found
         for part, values in (("middle", side.middle_ns), ("slowest 5 %", side.slowest_ns))
         for driver, value in zip(DRIVERS, values, strict=True)
@@ -138,14 +139,23 @@ def _table(scope: str, found: tuple[Shares, ...]) -> Table:
 def _driver_row(scope: str, index: int, scale: words.Scale, found: tuple[Shares, ...], tops: list[float]) -> Row:
     driver = DRIVERS[index]
     cells = [Cell(driver, sub=MEANINGS[driver])]
+    longest_ns = max(max(side.slowest_ns) for side in found)
     for side, top in zip(found, tops, strict=True):
         excess = side.excess_ns[index]
         total = sum(value for value in side.excess_ns if value > 0)
         tone: Tone = "bad" if excess == top and excess > 0 else ""
         cells += [
-            Cell(scale.text(side.middle_ns[index])),
-            Cell(scale.text(side.slowest_ns[index])),
-            Cell(scale.text(excess), tone=tone),
+            Cell(time_cell(side.middle_ns[index], scale, longest_ns)),
+            Cell(time_cell(side.slowest_ns[index], scale, longest_ns)),
+            Cell(time_cell(excess, scale, longest_ns), tone=tone),
             Cell(words.percent(excess / total) if total > 0 and excess > 0 else "none", tone=tone),
         ]
     return Row(row_id("drivers", scope, driver), tuple(cells))
+
+
+def time_cell(value_ns: float, scale: words.Scale, longest_ns: float) -> str:
+    """A time of the table; one that is far below the longest reads as less than the last digit that matters."""
+    least_ns = scale.per_unit * 10.0 ** (floor(log10(longest_ns / scale.per_unit)) - 3) if longest_ns > 0 else 0.0
+    if 0 < abs(value_ns) < least_ns:
+        return f"<{scale.text(least_ns)}" if value_ns > 0 else f">−{scale.text(least_ns)}"
+    return scale.text(value_ns)

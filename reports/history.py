@@ -27,7 +27,7 @@ def section(evidence: Evidence) -> Section:
     rows = tuple(_row(history.filter(pl.col("run_id") == run)) for run in runs.head(MOST_RUNS))
     columns = (Column("Run"), Column("Made"), Column("Verdict"), Column("First failing mechanism"),
                *(Column(metric_words(metric).label, numeric=True) for metric in SHOWN))  # fmt: skip
-    return Section("history", _TITLE, _LEAD, (Table(f"The last {words.count(len(rows), 'run')}", columns, rows),))
+    return Section("history", _TITLE, _LEAD, (Table("Last runs", columns, rows),))
 
 
 def _row(run: pl.DataFrame) -> Row:

@@ -91,7 +91,7 @@ def decided_by(row: dict[str, Any]) -> str:
     reached = [name for item, name in zip(THRESHOLDS, _SHORT, strict=True)
                if item.quantity in row and item.zone(row[item.quantity]) >= place]  # fmt: skip
     if place == 0:
-        return "nothing reaches further"
+        return "nothing"
     return words.listed(reached, nothing=_SHORT[-1])
 
 

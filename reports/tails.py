@@ -81,7 +81,7 @@ def _rank(count: pl.Expr, quantile: float) -> pl.Expr:
 
 
 def curves(requests: pl.DataFrame) -> pl.DataFrame:
-    """Quantile curves: columns side, scope, beyond (1 / (1 - q)), latency_us; at most _CURVE_POINTS for each curve.
+    """Quantile curves: columns side, scope, beyond (1 / (1 - q)), latency_ns; at most _CURVE_POINTS for each curve.
 
     Pooled over the replications, by the rank rule of `Tail`. Each ends where fewer than _LEAST_BEYOND requests lie
     beyond, or where rejected ones begin."""
@@ -92,9 +92,9 @@ def curves(requests: pl.DataFrame) -> pl.DataFrame:
         ratio = max(2.0, len(part) / _LEAST_BEYOND) / _FIRST
         steps = [_FIRST * ratio ** (index / (_CURVE_POINTS - 1)) for index in range(_CURVE_POINTS)]
         ranks = [max(0, ceil(len(part) * (1 - 1 / step) - 1e-9) - 1) for step in steps]
-        frame = pl.DataFrame({"side": side, "scope": scope, "beyond": steps, "latency_us": latency.gather(ranks) / 1e6})
+        frame = pl.DataFrame({"side": side, "scope": scope, "beyond": steps, "latency_ns": latency.gather(ranks) / 1e3})
         frames.append(frame.drop_nulls())
-    return pl.concat(frames) if frames else pl.DataFrame(schema=["side", "scope", "beyond", "latency_us"])
+    return pl.concat(frames) if frames else pl.DataFrame(schema=["side", "scope", "beyond", "latency_ns"])
 
 
 def section(evidence: Evidence) -> Section:

@@ -50,7 +50,7 @@ def bytes_scale(values_bytes: Iterable[float | None]) -> Scale:
 
 def time_text(value_ns: float | None) -> str:
     """One time by itself, with its unit."""
-    return time_scale([value_ns]).with_unit(value_ns)
+    return _scale(_TIMES, [value_ns], least=1.0).with_unit(value_ns)
 
 
 def bytes_text(value_bytes: float | None) -> str:
@@ -145,6 +145,8 @@ def _percent_digits(value: float) -> str:
     size = abs(value)
     if size in (0, 100) or size >= 1000:
         return _minus(f"{value:,.0f}")
+    if 99.995 <= size < 100:
+        return ">99.99" if value > 0 else "<−99.99"
     if size < 0.005:
         return "<0.01" if value > 0 else ">−0.01"
     if 10 <= size < 99 or size > 101:

@@ -52,7 +52,7 @@ def test_colours_are_the_pages_so_that_dark_and_print_follow(drawn: dict[str, Ch
 
 
 def test_a_chart_refuses_more_rows_than_a_page_should_hold() -> None:
-    rows = [{"side": "candidate", "part": "middle", "driver": "compute", "order": 0, "time_us": 1.0}] * 3001
+    rows = [{"side": "candidate", "part": "middle", "driver": "compute", "order": 0, "time_ns": 1.0}] * 3001
 
     with pytest.raises(ValueError, match="aggregate first"):
         charts.drivers("c", "overall", rows)

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from reports import drivers
+from reports import drivers, words
 from reports.blocks import Charts, Missing, Note, Table
 from reports.drivers import DRIVERS, Shares, shares
 from tests.reports.worlds import world
@@ -47,6 +47,15 @@ def test_a_tail_without_excess_says_so() -> None:
     flat = Shares("candidate", "overall", (1.0,) * len(DRIVERS), (1.0,) * len(DRIVERS))
 
     assert drivers.headline((flat,)) == "candidate: no driver is larger in the tail than in the middle."
+
+
+def test_a_time_far_below_the_longest_is_never_shown_as_zero() -> None:
+    scale = words.time_scale([191e6])
+
+    assert drivers.time_cell(10.0, scale, 191e6) == "<0.100"
+    assert drivers.time_cell(-10.0, scale, 191e6) == ">−0.100"
+    assert drivers.time_cell(0.0, scale, 191e6) == "0"
+    assert drivers.time_cell(4.9e6, scale, 191e6) == "4.90"
 
 
 def test_the_section_shows_every_scope_and_leaves_out_drivers_that_are_zero_everywhere() -> None:

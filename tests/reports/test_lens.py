@@ -28,7 +28,7 @@ def test_a_zone_says_what_decided_it() -> None:
     calm = {"working_set_ratio": 0.1, "dram_demand_ratio": 0.1}
     busy = {"working_set_ratio": 1.2, "dram_demand_ratio": 0.85}
 
-    assert lens.decided_by({**calm, "zone": "baseline"}) == "nothing reaches further"
+    assert lens.decided_by({**calm, "zone": "baseline"}) == "nothing"
     assert lens.decided_by({**busy, "zone": "unstable tail latency"}) == "working set and DRAM demand"
     assert lens.decided_by({**calm, "zone": "unstable tail latency"}) == "p99 ÷ p50"
 

@@ -30,9 +30,10 @@ def test_values_that_are_compared_share_one_unit_of_time() -> None:
     assert scale.with_unit(None) == "missing"
 
 
-def test_times_below_ten_of_a_unit_keep_the_smaller_unit() -> None:
-    assert words.time_text(9_000.0) == "9,000\u00a0ns"
-    assert words.time_text(10_000.0) == "10.0\u00a0µs"
+def test_a_time_by_itself_takes_the_largest_unit_that_leaves_one_and_a_table_ten() -> None:
+    assert words.time_text(9_000.0) == "9.00\u00a0µs"
+    assert words.time_scale([9_000.0, 4.0]).unit == "ns"
+    assert words.time_scale([10_000.0, 4.0]).unit == "µs"
 
 
 def test_sizes_are_powers_of_1024() -> None:
@@ -43,7 +44,8 @@ def test_sizes_are_powers_of_1024() -> None:
 
 @pytest.mark.parametrize(
     ("share", "shown"),
-    [(0.0, "0 %"), (1.0, "100 %"), (0.375, "37.5 %"), (0.0123, "1.23 %"), (0.9987, "99.87 %"), (0.00001, "<0.01 %"),
+    [(0.99997, ">99.99 %"), (0.0, "0 %"), (1.0, "100 %"), (0.375, "37.5 %"), (0.0123, "1.23 %"), (0.9987, "99.87 %"),
+     (0.00001, "<0.01 %"),
      (12.5, "1,250 %"), (None, "missing")],
 )  # fmt: skip
 def test_a_percentage_keeps_the_digits_that_matter_near_its_ends(share: float | None, shown: str) -> None:
