@@ -87,6 +87,15 @@ def test_a_tensor_that_two_ops_read_is_not_overwritten() -> None:
     assert held["r:intermediate"] == (32, 2, 4)
 
 
+def test_a_window_does_not_overwrite_what_it_slides_over() -> None:
+    ops = [
+        tiny.op("a", "elementwise", {"x": 8}, {"i": "x"}, {"p": "x"}),
+        tiny.op("pool", "reduction", {"x": 8, "w": 3}, {"p": "x+w-1"}, {"y": "x"}, reduced="w"),
+    ]
+    lowered = tiny.world(ops, {"i": (8,), "p": (8,), "y": (8,)})
+    assert [chain.storages for chain in chains(boundary(lowered, tiny.everything(lowered)))] == [("p",), ("y",)]
+
+
 def test_a_chain_holds_the_block_of_its_middle_and_all_its_sums() -> None:
     lowered = tiny.two_gemms(64, 32, 96, 48)
     held = buffers(estimated(lowered, tiny.machine(), {"m": 16, "n": 48}, k_tile=32))

@@ -10,11 +10,11 @@ from accelmodel.boundary import boundary
 from accelmodel.cost import kernel_cost
 from accelmodel.estimate import Situation, estimate, work
 from accelmodel.plan import Group, Infeasible, KernelCost, Lowered, TilePlan
-from accelmodel.regions import make_tiles, nest_of
+from accelmodel.regions import make_tiles, nest_of, propagate, whole_tile
 from accelmodel.settings import ExecutionSettings, TilingSettings
 from accelmodel.target import Target
 from accelmodel.tile import needs_tiles, tile_group
-from accelmodel.tile_candidates import STREAM_DEPTHS, thin, tile_sizes
+from accelmodel.tile_candidates import STREAM_DEPTHS, candidates, thin, tile_sizes
 from tests.accelmodel import tiny
 
 SINGLE = TilingSettings(double_buffer=False)
@@ -134,6 +134,24 @@ def test_among_equally_fast_tiles_the_least_traffic_wins() -> None:
     _, cost = planned(tiny.gemm(256, 256, 256), tiny.alone(0), target, DOUBLE)
     assert cost.bottleneck == "compute"
     assert cost.dram_bytes == 3 * 256 * 256
+
+
+def test_traffic_decides_before_time_on_dram_among_tied_tiles() -> None:
+    """Short runs make fewer bytes take longer; hidden behind compute, the fewer bytes still win."""
+    target = tiny.machine(macs_per_ns=0.05, sram_bytes=8192, half_transfer_bytes=256.0)
+    lowered = tiny.gemm(512, 512, 64)
+    _, cost = planned(lowered, tiny.alone(0), target, DOUBLE)
+    nest = nest_of(boundary(lowered, tiny.alone(0)))
+    tried = candidates(nest, propagate(nest, whole_tile(nest)), target, DOUBLE)
+    situation = Situation(target, 1, True, 1.0)
+    worked = work(nest, tried.tiles, tried.depth, situation)
+    found = [estimate(worked, order, situation) for order in ((0, 1), (1, 0))]
+    total = np.concatenate([e.busy_ns for e in found]) + 110.0  # one launch, one barrier
+    tied = total <= total.min() * 1.001
+    least = np.concatenate([e.dram_bytes for e in found])[tied].min()
+    quickest = np.argmin(np.where(tied, np.concatenate([e.dram_ns for e in found]), np.inf))
+    assert cost.dram_bytes == round(least)
+    assert np.concatenate([e.dram_bytes for e in found])[quickest] > least
 
 
 def test_tiles_spread_over_the_cores_they_are_given() -> None:
