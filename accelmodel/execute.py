@@ -212,6 +212,8 @@ class _GroupRun:
             yield tensor, region, values
 
     def _renamed(self, step: Step, region: Region) -> Array:
+        if not step.reads:  # a tensor of no elements, which nothing makes
+            return self._empty(step.writes[0].tensor)
         read, write = step.reads[0], step.writes[0]
         source, values = self._block(read.tensor)
         wanted = view_region(region, write.shape, read.shape)
