@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from flows.embedded import API_VARIABLE, OFFLINE, OrchestrationError
+from flows.embedded import API_VARIABLE, NOT_ON_TERMINAL, OFFLINE, OrchestrationError
 from flows.store import STORE_VARIABLE, Store
 from schemas.errors import DocumentError
 
@@ -42,7 +42,7 @@ def announce_candidate(candidate: Path, api: str | None) -> int:
 
     loaded = load_candidate(candidate)
     url = api or os.environ.get(API_VARIABLE) or DEFAULT_API
-    os.environ.update({**OFFLINE, API_VARIABLE: url})
+    os.environ.update({**OFFLINE, **NOT_ON_TERMINAL, API_VARIABLE: url})
     if not _answers(f"{url}/health"):
         raise OrchestrationError(f"No Prefect server answers at {url}. Start one with `tilegate up`, or give --api.")
     from prefect.events import emit_event

@@ -116,11 +116,10 @@ class Store:
             yield
 
     def put(self, content: bytes, suffix: str) -> str:
-        """Keep bytes by their digest and return it. Writing the same bytes again costs nothing."""
+        """Keep bytes by their digest and return it; bytes that are kept already, unchanged, are left alone."""
         digest = bytes_digest(content)
-        path = self.value_path(digest, suffix)
-        if not path.is_file():
-            write_atomically(path, lambda file: file.write(content))
+        if not self.holds(digest, suffix):
+            write_atomically(self.value_path(digest, suffix), lambda file: file.write(content))
         return digest
 
     def get(self, digest: str, suffix: str) -> bytes:
