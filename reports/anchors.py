@@ -35,6 +35,18 @@ def row_id(artifact: str, *keys: object) -> str:
     return html_id(anchor(artifact, *keys))
 
 
+_ARTIFACT_WORDS: Final[dict[str, str]] = {
+    "mechanisms": "swap table", "checks": "validation matrix", "lock": "evidence lock", "kernels": "worksheet",
+    "sweep": "bandwidth lens", "metrics": "primary metrics", "requests": "latency", "profile_kernels": "profile",
+}  # fmt: skip
+
+
+def proof_words(proof: str) -> str:
+    """A row name as words: `mechanisms#latency-p99/overall/prefix/fusion` -> `swap table: latency-p99, overall, …`."""
+    artifact, _, keys = proof.partition("#")
+    return f"{_ARTIFACT_WORDS.get(artifact, artifact)}: {', '.join(keys.split('/'))}" if keys else proof
+
+
 def proof_cell(proof: str, ids: Collection[str]) -> Cell:
     """A proof as a link to its row; to its section where the page does not show that row; else plain text."""
     if not proof:
@@ -42,14 +54,11 @@ def proof_cell(proof: str, ids: Collection[str]) -> Cell:
     artifact = proof.partition("#")[0]
     target = html_id(proof)
     if target in ids:
-        return Cell(proof, href=f"#{target}", code=True)
+        return Cell(proof_words(proof), href=f"#{target}", title=proof)
     section = SECTION_OF.get(artifact.removesuffix(".parquet"))
-    return Cell(proof, href=f"#{section}" if section else "", code=True)
+    return Cell(proof_words(proof), href=f"#{section}" if section else "", title=proof)
 
 
 def _slug(part: str) -> str:
     safe = _UNSAFE.sub("-", part)[:_LONGEST]
     return safe if safe == part and safe else f"{safe}-{sha256(part.encode()).hexdigest()[:6]}"
-
-
-__all__ = ["SECTION_OF", "anchor", "html_id", "proof_cell", "row_id"]

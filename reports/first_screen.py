@@ -11,7 +11,7 @@ from reports.anchors import proof_cell
 from reports.blocks import Cell, Tone
 from reports.evidence import SIDES, Evidence
 from reports.history import VERDICT_TONES
-from reports.matrix import interval_text, owner_cell
+from reports.matrix import interval_text, limit_text, owner_cell
 from reports.metric_words import metric_texts, metric_words
 from reports.ownership import finding_id
 from reports.primary import Primary, primaries
@@ -55,6 +55,7 @@ class Cause:
     mechanism: str
     isolation: str
     bottleneck: str
+    headline: str
     summary: str
     proof: Cell
     owner: Cell
@@ -106,7 +107,7 @@ def first_screen(evidence: Evidence, ids: Collection[str]) -> FirstScreen:
         evidence=decision.evidence or (words.MISSING,),
         changed=_changed(evidence),
         stages=_stages(evidence),
-        cause=None if first is None else _cause(first, ids),
+        cause=None if first is None else _cause(evidence, first, ids),
         no_cause="Nothing failed: no finding is due." if decision.verdict == "GO" else
         "No single finding stands first. The reasons say what is lacking.",
         next_action=decision.next_action,
@@ -138,7 +139,7 @@ def _stages(evidence: Evidence) -> tuple[Stage, ...]:
     )
 
 
-def _cause(item: Finding, ids: Collection[str]) -> Cause:
+def _cause(evidence: Evidence, item: Finding, ids: Collection[str]) -> Cause:
     place = f"stage {words.STAGES.index(item.mechanism) + 1} of {len(words.STAGES)}, " if item.mechanism else ""
     title = {"fail": "First failing mechanism", "missing": "First thing missing", "undecided": "First thing undecided"}
     return Cause(
@@ -146,12 +147,25 @@ def _cause(item: Finding, ids: Collection[str]) -> Cause:
         mechanism=item.mechanism or "no mechanism isolated",
         isolation=f"{place}{item.isolation}",
         bottleneck=f"bottleneck: {item.bottleneck}" if item.bottleneck else "",
+        headline=_headline(evidence, item),
         summary=item.summary,
         proof=proof_cell(item.proof, ids),
         owner=owner_cell(item.owner, item.owner_role),
         action=item.action or "missing: no action given",
         finding_href=f"#{finding_id(item.id)}",
     )
+
+
+def _headline(evidence: Evidence, item: Finding) -> str:
+    """The finding's check in one line, from its row of the matrix; empty where it has none (a mismatch of the lock)."""
+    rows = [row for row in _checks(evidence) if (row["check"], row["scope"]) == (item.check, item.scope)]
+    if not rows:
+        return ""
+    row = rows[0]
+    comparator, candidate = metric_texts(row["metric"], row["comparator_value"], row["candidate_value"])
+    change = "" if row["change"] is None else f", {words.worsening(row['change'])}"
+    values = f"{comparator} → {candidate}" if row["margin"] is not None else candidate
+    return f"{metric_words(row['metric']).label}, {item.scope}: {values}{change} ({limit_text(row)})"
 
 
 def tiles(evidence: Evidence) -> tuple[Tile, ...]:
@@ -167,13 +181,16 @@ def tiles(evidence: Evidence) -> tuple[Tile, ...]:
     )
 
 
+def _checks(evidence: Evidence) -> list[dict[str, Any]]:
+    checks = evidence.table("checks")
+    return [] if checks is None else checks.to_dicts()
+
+
 def _overall_checks(evidence: Evidence) -> list[dict[str, Any]]:
     """Rows of the matrix that hold both sides' values overall."""
-    checks = evidence.table("checks")
-    rows = [] if checks is None else checks.to_dicts()
     return [
         row
-        for row in rows
+        for row in _checks(evidence)
         if row["scope"] == "overall" and row["comparator_value"] is not None and row["candidate_value"] is not None
     ]
 

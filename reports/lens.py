@@ -8,7 +8,7 @@ import polars as pl
 
 from reports import charts, words
 from reports.anchors import row_id
-from reports.blocks import Block, Cell, Charts, Column, Missing, Note, Row, Section, Table, Tone
+from reports.blocks import Block, Cell, Charts, Column, Fold, Missing, Note, Row, Section, Table, Tone
 from reports.evidence import SIDES, Evidence, side_order
 from reports.plans import PlanKey, plan_keys
 from schemas.zones import THRESHOLDS, ZONES
@@ -32,9 +32,9 @@ def section(evidence: Evidence) -> Section:
     drawn = [key for index, key in enumerate(keys) if key.workload not in {k.workload for k in keys[:index]}]
     blocks: tuple[Block, ...] = (
         *(_charts(key, key.rows(sweep), index) for index, key in enumerate(drawn)),
-        Note("Drawn for the plan of each workload that serves most traffic; the table has them all.", tone="muted"),
+        Note("Drawn for the plan of each workload that serves most traffic; the tables have them all.", tone="muted"),
         _thresholds(),
-        _table(evidence, keys, sweep),
+        *(_plan(evidence, key, key.rows(sweep), first=index == 0) for index, key in enumerate(keys)),
     )
     return Section("lens", _TITLE, _LEAD, blocks)
 
@@ -95,42 +95,46 @@ def decided_by(row: dict[str, Any]) -> str:
     return words.listed(reached, nothing=_SHORT[-1])
 
 
-def _table(evidence: Evidence, keys: tuple[PlanKey, ...], sweep: pl.DataFrame) -> Table:
-    times = words.time_scale(sweep["total_ns"].to_list())
-    sizes = words.bytes_scale(sweep["dram_bytes"].to_list())
+def _plan(evidence: Evidence, key: PlanKey, rows: pl.DataFrame, *, first: bool) -> Fold:
+    times = words.time_scale(rows["total_ns"].to_list())
+    sizes = words.bytes_scale(rows["dram_bytes"].to_list())
     own = {side: getattr(evidence.candidate, side).settings.fusion.policy for side in SIDES}
     columns = (
-        Column("Plan"),
         Column("Fusion policy"),
+        Column("Side"),
         Column("Zone"),
-        Column("Decided by", hint="The quantities that reach the zone."),
+        Column("Decided by", wide=True),
         Column("Working set ÷ capacity", numeric=True),
         Column("DRAM demand ÷ peak", numeric=True),
         Column("Launches", numeric=True),
         Column(f"Launch time, {times.unit}", numeric=True),
         Column(f"DRAM, {sizes.unit}", numeric=True),
         Column(f"Spill, {sizes.unit}", numeric=True),
-        Column(f"Busy, {times.unit}", numeric=True),
         Column(f"Total, {times.unit}", numeric=True),
     )
-    rows = []
-    for key in keys:
-        for row in _ordered(key.rows(sweep)).to_dicts():
-            runs = row["policy"] == own[row["side"]]
-            cells = (
-                Cell(key.name, sub=row["side"]),
-                Cell(row["policy"], sub="this side runs it" if runs else ""),
-                Cell(row["zone"], tone=_TONES[row["zone"]], badge=True),
-                Cell(decided_by(row)),
-                Cell(words.number(row["working_set_ratio"])),
-                Cell(words.number(row["dram_demand_ratio"])),
-                Cell(words.number(row["launches"])),
-                Cell(times.text(row["launch_ns"])),
-                Cell(sizes.text(row["dram_bytes"])),
-                Cell(sizes.text(row["spill_bytes"])),
-                Cell(times.text(row["busy_ns"])),
-                Cell(times.text(row["total_ns"])),
-            )
-            anchor = row_id("sweep", row["side"], key.workload, key.bucket, key.batch, row["policy"])
-            rows.append(Row(anchor, cells, mark="note" if runs else ""))
-    return Table("Every plan and policy", columns, tuple(rows), fold_after=24)
+    made = []
+    for row in _ordered(rows).to_dicts():
+        runs = row["policy"] == own[row["side"]]
+        cells = (
+            Cell(row["policy"], sub="this side runs it" if runs else ""),
+            Cell(row["side"]),
+            Cell(row["zone"], tone=_TONES[row["zone"]], badge=True),
+            Cell(decided_by(row)),
+            Cell(words.number(row["working_set_ratio"])),
+            Cell(words.number(row["dram_demand_ratio"])),
+            Cell(words.number(row["launches"])),
+            Cell(times.text(row["launch_ns"])),
+            Cell(sizes.text(row["dram_bytes"])),
+            Cell(sizes.text(row["spill_bytes"])),
+            Cell(times.text(row["total_ns"]), sub=f"busy {times.text(row['busy_ns'])}"),
+        )
+        anchor = row_id("sweep", row["side"], key.workload, key.bucket, key.batch, row["policy"])
+        made.append(Row(anchor, cells, mark="note" if runs else ""))
+    summary = f"{key.name}: {_zones_text(rows, own)} ({key.traffic})"
+    return Fold(summary, (Table(f"Policies of {key.name}", columns, tuple(made)),), open=first)
+
+
+def _zones_text(rows: pl.DataFrame, own: dict[str, str]) -> str:
+    """The zone that each side's own policy is in: `baseline → saturation`."""
+    found = {row["side"]: row["zone"] for row in rows.to_dicts() if row["policy"] == own[row["side"]]}
+    return " → ".join(found.get(side, words.MISSING) for side in SIDES)

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Literal
 
 from reports import words
-from reports.anchors import anchor, row_id
+from reports.anchors import row_id
 from reports.blocks import Block, Cell, Column, Facts, Fold, Note, Row, Section, Table
 from reports.evidence import Evidence
+from schemas.anchors import anchor
 from schemas.candidate import Conditions, Tags
 from schemas.decision import ArtifactDigest, InputDigest
 

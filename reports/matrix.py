@@ -100,17 +100,22 @@ def interval_text(row: dict[str, Any]) -> str:
     return f"[{low}, {high}]" if low != high else "exact"
 
 
-def _change(row: dict[str, Any]) -> Cell:
+def change_cell(metric: str, comparator: float | None, candidate: float | None, row: dict[str, Any]) -> Cell:
+    """The relative worsening of a row with its interval; why there is none where there is none."""
+    if row["change"] is None and comparator == 0 and candidate:
+        return Cell("from none", sub="no ratio to 0", tone="bad")
     if row["change"] is None:
-        absent = "not compared" if row["limit"] is not None else words.MISSING
-        return Cell(absent, tone="muted" if row["limit"] is not None else "warn")
-    of_rest = "of 1 − ratio" if row["metric"] in SATURATING else ""
+        return Cell(words.MISSING, tone="warn")
+    of_rest = "of 1 − ratio" if metric in SATURATING else ""
     parts = [part for part in (of_rest, interval_text(row)) if part]
     return Cell(words.signed_percent(row["change"]), sub=", ".join(parts))
 
 
+def _change(row: dict[str, Any]) -> Cell:
+    if row["change"] is None and row["limit"] is not None:
+        return Cell("not compared", tone="muted")
+    return change_cell(row["metric"], row["comparator_value"], row["candidate_value"], row)
+
+
 def _value(shown: str, sub: str = "") -> Cell:
     return Cell(shown, sub=sub, tone="warn" if shown == words.MISSING else "")
-
-
-__all__ = ["SATURATING", "STATUS_TONES", "interval_text", "limit_text", "owner_cell", "section", "summary"]

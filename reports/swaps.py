@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from reports import words
 from reports.anchors import row_id
-from reports.blocks import Block, Cell, Column, Fold, Heading, Missing, Note, Row, Section, Table
+from reports.blocks import Block, Cell, Column, Fold, Missing, Note, Row, Section, Table
 from reports.evidence import Evidence
-from reports.matrix import STATUS_TONES, interval_text
+from reports.matrix import STATUS_TONES, change_cell
 from reports.metric_words import metric_texts, metric_words
 
 _TITLE = "Which mechanism failed first"
@@ -33,8 +34,8 @@ def section(evidence: Evidence) -> Section:
     by_check = {key: [row for row in rows if (row["check"], row["scope"]) == key] for key in tried}
     blocking = {item.id for item in evidence.candidate.policy.checks if item.severity == "blocking"}
     ordered = sorted(tried, key=lambda key: (key[0] not in blocking, _first_stage(by_check[key])))
-    blocks = [block for key in ordered for block in _check(evidence, key, by_check[key])]
-    return Section("swaps", _TITLE, _LEAD, tuple(blocks))
+    folds = tuple(_check(evidence, key, by_check[key], first=index == 0) for index, key in enumerate(ordered))
+    return Section("swaps", _TITLE, _LEAD, folds)
 
 
 def _absent(evidence: Evidence) -> Block:
@@ -49,23 +50,25 @@ def _first_stage(rows: list[dict[str, Any]]) -> int:
     return min((words.STAGES.index(row["stage"]) for row in rows if row["first"]), default=len(words.STAGES))
 
 
-def _check(evidence: Evidence, key: tuple[str, str], rows: list[dict[str, Any]]) -> tuple[Block, ...]:
+def _check(evidence: Evidence, key: tuple[str, str], rows: list[dict[str, Any]], *, first: bool) -> Fold:
     check, scope = key
     metric = next((item.metric for item in evidence.candidate.policy.checks if item.id == check), "")
     label = metric_words(metric).label if metric else check
+    differing = evidence.decision.changed_stages
     kinds = [kind for kind in EXPERIMENTS if any(row["experiment"] == kind for row in rows)]
-    tables = {kind: _table(kind, metric, [row for row in rows if row["experiment"] == kind]) for kind in kinds}
-    folded = tuple(tables[kind] for kind in kinds if kind != "prefix")
-    blocks: list[Block] = [
-        Heading(f"swaps-{row_id('check', check, scope)}", f"{check}: {label}, {scope}"),
-        Note(conclusion(rows)),
-    ]
+    tables = {
+        kind: _table(kind, metric, [row for row in rows if row["experiment"] == kind], differing) for kind in kinds
+    }
+    others = [kind for kind in kinds if kind != "prefix"]
+    blocks: list[Block] = [Note(conclusion(rows))]
     if "prefix" in tables:
         blocks.append(tables["prefix"])
-    if folded:
-        names = words.listed(kind for kind in kinds if kind != "prefix")
-        blocks.append(Fold(f"Swaps the other way round: {names}", folded))
-    return tuple(blocks)
+    if others:
+        blocks.append(
+            Fold(f"Swaps the other way round: {words.listed(others)}", tuple(tables[kind] for kind in others))
+        )
+    stage = next((row["stage"] for row in rows if row["first"]), "not isolated")
+    return Fold(f"{check}, {scope}: {stage} ({label})", tuple(blocks), open=first)
 
 
 def conclusion(rows: list[dict[str, Any]]) -> str:
@@ -96,37 +99,34 @@ def _stage_before(stage: str) -> str:
     return words.STAGES[words.STAGES.index(stage) - 1]
 
 
-def _table(kind: str, metric: str, rows: list[dict[str, Any]]) -> Table:
+def _table(kind: str, metric: str, rows: list[dict[str, Any]], differing: Collection[str]) -> Table:
     columns = (
         Column("Stage"),
         Column("Result"),
         Column("Comparator", numeric=True),
         Column("Hybrid", numeric=True),
         Column("Worsening", numeric=True),
-        Column("From the candidate", wide=True),
+        Column("From the candidate", hint="Of the stages in which the sides differ."),
         Column("What it says", wide=True),
     )
-    return Table(f"{kind}: {EXPERIMENTS[kind]}", columns, tuple(_row(metric, row) for row in rows))
+    return Table(f"{kind}: {EXPERIMENTS[kind]}", columns, tuple(_row(metric, row, differing) for row in rows))
 
 
-def _row(metric: str, row: dict[str, Any]) -> Row:
+def _row(metric: str, row: dict[str, Any], differing: Collection[str]) -> Row:
     comparator, value = metric_texts(metric, row["comparator_value"], row["value"])
+    matters = row["changed"] or row["proves"]
+    taken = [stage for stage in row["from_candidate"].split(", ") if stage in differing]
     cells = (
         Cell(row["stage"]),
-        Cell(
-            row["status"], tone=STATUS_TONES[row["status"]] if row["changed"] or row["proves"] else "muted", badge=True
-        ),
+        Cell(row["status"], tone=STATUS_TONES[row["status"]] if matters else "muted", badge=True),
         Cell(comparator, tone="warn" if comparator == words.MISSING else ""),
         Cell(value, tone="warn" if value == words.MISSING else ""),
-        Cell(words.signed_percent(row["change"]), sub=interval_text(row)),
-        Cell(row["from_candidate"] or "nothing: the comparator itself"),
-        Cell(_says(row), tone="" if row["changed"] or row["proves"] else "muted"),
+        change_cell(metric, row["comparator_value"], row["value"], row),
+        Cell(words.listed(taken, nothing="nothing"), tone="" if matters else "muted"),
+        Cell(_says(row), tone="" if matters else "muted"),
     )
-    return Row(
-        row_id("mechanisms", row["check"], row["scope"], row["experiment"], row["stage"]),
-        cells,
-        "note" if row["proves"] else "",
-    )
+    anchor = row_id("mechanisms", row["check"], row["scope"], row["experiment"], row["stage"])
+    return Row(anchor, cells, "note" if row["proves"] else "")
 
 
 def _same_as(row: dict[str, Any]) -> str:

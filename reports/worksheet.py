@@ -16,6 +16,7 @@ from reports.plans import PlanKey, plan_keys
 MOST_ROWS: Final = 1200
 """Rows of all plans together. Beyond it a plan shows its totals and says where its rows are."""
 FOLD_AFTER: Final = 24
+MOST_SPILLS: Final = 8
 _OPS_SHOWN = 3
 _TITLE = "Fusion and tile-plan worksheet"
 _LEAD = (
@@ -28,14 +29,58 @@ def section(evidence: Evidence) -> Section:
     kernels = evidence.table("kernels")
     if kernels is None:
         return Section("worksheet", _TITLE, _LEAD, (Missing(evidence.missing("kernels")),))
-    blocks: list[Block] = []
+    plans: list[Block] = []
+    shown: list[PlanKey] = []
     left = MOST_ROWS
-    for index, key in enumerate(plan_keys(evidence, kernels)):
+    keys = plan_keys(evidence, kernels)
+    for index, key in enumerate(keys):
         rows = key.rows(kernels).sort("position", maintain_order=True)
         fits = len(rows) <= left
-        blocks.append(_plan(key, rows, fits=fits, first=index == 0))
+        plans.append(_plan(key, rows, fits=fits, first=index == 0))
         left -= len(rows) if fits else 0
-    return Section("worksheet", _TITLE, _LEAD, tuple(blocks))
+        shown += [key] if fits else []
+    return Section("worksheet", _TITLE, _LEAD, (*_spills(keys, shown, kernels), *plans))
+
+
+def _spills(keys: tuple[PlanKey, ...], shown: list[PlanKey], kernels: pl.DataFrame) -> tuple[Block, ...]:
+    """The candidate's groups that spill most by the traffic they serve, or that there is none."""
+    spilling = kernels.filter((pl.col("side") == "candidate") & (pl.col("spill_bytes") > 0))
+    if spilling.is_empty():
+        return (Note("No group of the candidate spills."),)
+    found = [(key, row) for key in keys for row in key.rows(spilling).to_dicts()]
+    found.sort(key=lambda pair: -pair[1]["spill_bytes"] * (1.0 if pair[0].weight is None else pair[0].weight))
+    rows = tuple(_spill_row(key, row, linked=key in shown) for key, row in found[:MOST_SPILLS])
+    columns = (
+        Column("Group"),
+        Column("Plan"),
+        Column("Spill", numeric=True),
+        Column("Working set", numeric=True),
+        Column("Alone → in the plan"),
+        Column("Ops", wide=True),
+    )
+    left = len(found) - len(rows)
+    caption = "Groups of the candidate that spill, most spill by traffic first"
+    return (Table(f"{caption}; {left} more below" if left > 0 else caption, columns, rows),)
+
+
+def _spill_row(key: PlanKey, row: dict[str, Any], *, linked: bool) -> Row:
+    names = (row["side"], key.workload, key.bucket, key.batch, row["group"])
+    cells = (
+        Cell(row["group"], sub=row["reason"], href=f"#{row_id('kernels', *names)}" if linked else ""),
+        Cell(key.name, sub=key.traffic),
+        Cell(words.bytes_text(row["spill_bytes"]), tone="bad"),
+        _working_set(row),
+        Cell(f"{row['unfused_bottleneck']} → {row['bottleneck']}"),
+        ops_cell(row["ops"], row["op_count"]),
+    )
+    return Row(row_id("spill", *names), cells)
+
+
+def _working_set(row: dict[str, Any]) -> Cell:
+    if not row["capacity_bytes"]:
+        return Cell(words.MISSING, tone="warn")
+    share = row["peak_bytes"] / row["capacity_bytes"]
+    return Cell(words.percent(share), tone="bad" if share > 1 else "")
 
 
 def _plan(key: PlanKey, rows: pl.DataFrame, *, fits: bool, first: bool) -> Fold:
@@ -167,8 +212,7 @@ def _group_row(
         Cell(words.number(row["launches"])),
         Cell(sizes.text(row["dram_bytes"])),
         Cell(sizes.text(row["spill_bytes"]), tone="bad" if row["spill_bytes"] else ""),
-        Cell(words.percent(row["peak_bytes"] / row["capacity_bytes"]) if row["capacity_bytes"] else words.MISSING,
-             tone="bad" if row["peak_bytes"] > row["capacity_bytes"] else ""),
+        _working_set(row),
         Cell(times.text(row["measured_ns"]) if row["measured_ns"] is not None else "not measured",
              tone="" if row["measured_ns"] is not None else "muted"),
         tile_cell(row),

@@ -37,7 +37,10 @@ def test_a_very_long_name_gives_a_short_id_of_its_own() -> None:
 def test_a_proof_links_to_its_row_where_the_page_has_it() -> None:
     proof = anchor("checks", "latency-p99", "overall")
 
-    assert proof_cell(proof, {html_id(proof)}).href == "#checks~latency-p99~overall"
+    cell = proof_cell(proof, {html_id(proof)})
+
+    assert cell.href == "#checks~latency-p99~overall"
+    assert (cell.text, cell.title) == ("validation matrix: latency-p99, overall", proof)
 
 
 def test_a_proof_whose_row_is_not_shown_links_to_its_section() -> None:

@@ -43,7 +43,11 @@ def test_the_first_finding_says_mechanism_proof_owner_and_action() -> None:
     assert (cause.title, cause.mechanism, cause.isolation) == (
         "First failing mechanism", "fusion", "stage 3 of 8, isolated",
     )  # fmt: skip
+    assert cause.headline.replace("\u00a0", " ") == (
+        "latency p99, overall: 1,012 µs → 1,392 µs, 37.5 % worse (at most +5 %)"
+    )
     assert cause.proof.href == f"#{PROOF}"
+    assert cause.proof.text == "swap table: latency-p99, overall, prefix, fusion"
     assert (cause.owner.text, cause.owner.sub) == ("Noor <noor@example.org>", "ml compiler engineer")
     assert cause.action == "Split the groups that spill, then run again."
 
@@ -59,6 +63,15 @@ def test_a_mechanism_that_is_not_isolated_is_said_to_be_so() -> None:
     assert cause is not None
 
     assert (cause.mechanism, cause.isolation) == ("no mechanism isolated", "classified, not isolated")
+
+
+def test_a_mismatch_of_the_lock_has_no_check_to_quote() -> None:
+    broken = finding().model_copy(update={"check": "lock-tag", "isolation": "lock", "proof": "lock#tags.driver"})
+    cause = screen("NO_GO", findings=(broken,)).cause
+    assert cause is not None
+
+    assert cause.headline == ""
+    assert cause.proof.text == "evidence lock: tags.driver"
 
 
 def test_a_hold_without_a_finding_sends_to_the_reasons() -> None:

@@ -1,27 +1,40 @@
 """Bandwidth lens."""
 
 from reports import lens
-from reports.blocks import Charts, Missing, Table
+from reports.blocks import Block, Charts, Fold, Missing, Table
 from schemas.zones import ZONES
 from tests.reports.worlds import world
 
 
-def tables() -> tuple[Table, Table]:
-    thresholds, plans = (block for block in lens.section(world(requests=200)).blocks if isinstance(block, Table))
-    return thresholds, plans
+def blocks() -> tuple[Block, ...]:
+    return lens.section(world(requests=200)).blocks
+
+
+def first_plan() -> tuple[str, Table]:
+    plan = next(block for block in blocks() if isinstance(block, Fold))
+    (table,) = plan.blocks
+    assert isinstance(table, Table)
+    return plan.summary.replace("\u00a0", " "), table
 
 
 def test_policies_stand_in_the_order_of_the_iterations() -> None:
-    rows = tables()[1].rows
+    rows = first_plan()[1].rows
 
-    assert [row.cells[1].text for row in rows[:4]] == ["none", "pattern", "optimal", "aggressive"]
-    assert [row.cells[0].sub for row in rows[:8]] == ["comparator"] * 4 + ["candidate"] * 4
+    assert [row.cells[0].text for row in rows[:4]] == ["none", "pattern", "optimal", "aggressive"]
+    assert [row.cells[1].text for row in rows] == ["comparator"] * 4 + ["candidate"] * 4
 
 
-def test_the_policy_that_a_side_runs_is_marked() -> None:
-    marked = [(row.cells[0].sub, row.cells[1].text) for row in tables()[1].rows[:8] if row.mark]
+def test_the_policy_that_a_side_runs_is_marked_and_its_zone_is_in_the_summary() -> None:
+    summary, table = first_plan()
 
-    assert marked == [("comparator", "pattern"), ("candidate", "aggressive")]
+    assert [(row.cells[1].text, row.cells[0].text) for row in table.rows if row.mark] == [
+        ("comparator", "pattern"), ("candidate", "aggressive"),
+    ]  # fmt: skip
+    assert summary == "block, short, batch 1: tuning candidate → saturation (40.0 % of traffic)"
+
+
+def test_every_plan_is_there() -> None:
+    assert sum(isinstance(block, Fold) for block in blocks()) == 3
 
 
 def test_a_zone_says_what_decided_it() -> None:
@@ -34,7 +47,7 @@ def test_a_zone_says_what_decided_it() -> None:
 
 
 def test_thresholds_are_stated_beside_the_chart() -> None:
-    rows = tables()[0].rows
+    rows = next(block for block in blocks() if isinstance(block, Table)).rows
 
     assert [cell.text for cell in rows[0].cells] == ["working set ÷ on-chip capacity", "0", "0.5", "1", "2"]
     assert [cell.text for cell in rows[2].cells][2:] == ["does not lead there", "3", "does not lead there"]

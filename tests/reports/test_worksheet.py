@@ -13,6 +13,28 @@ from tests.reports.world_tables import HOSTILE
 from tests.reports.worlds import world
 
 
+def test_the_groups_that_spill_most_by_traffic_come_first_and_link_to_their_rows() -> None:
+    evidence = world(requests=200)
+    table = worksheet.section(evidence).blocks[0]
+    assert isinstance(table, Table)
+
+    assert [row.cells[1].text for row in table.rows] == [
+        "block, short, batch 1", "conv, default, batch 1", "block, long, batch 4",
+    ]  # fmt: skip
+    assert table.rows[0].cells[0].href == "#kernels~candidate~block~short~1~g0"
+    assert [cell.text.replace("\u00a0", " ") for cell in table.rows[0].cells[2:5]] == [
+        "768 KiB", "145.3 %", "launch → spill",
+    ]  # fmt: skip
+
+
+def test_a_candidate_that_spills_nothing_says_so() -> None:
+    evidence = world(requests=200)
+    dry = evidence.tables["kernels"].with_columns(spill_bytes=pl.lit(0, dtype=pl.Int64))
+    note = worksheet.section(replace(evidence, tables={**evidence.tables, "kernels": dry})).blocks[0]
+
+    assert isinstance(note, Note) and note.text == "No group of the candidate spills."
+
+
 def plans(evidence: Evidence) -> list[Fold]:
     return [block for block in worksheet.section(evidence).blocks if isinstance(block, Fold)]
 
