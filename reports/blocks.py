@@ -130,13 +130,6 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
-    block: ClassVar[str] = "heading"
-    id: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Fold:
     """Blocks behind a summary line that opens without scripts."""
 
@@ -146,7 +139,7 @@ class Fold:
     open: bool = False
 
 
-Block = Table | Chart | Charts | Note | Missing | Facts | Code | Heading | Fold
+Block = Table | Chart | Charts | Note | Missing | Facts | Code | Fold
 
 
 @dataclass(frozen=True, slots=True)

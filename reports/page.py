@@ -98,7 +98,6 @@ def _digest(text: str) -> str:
 
 def _style(drawn: tuple[Chart, ...]) -> str:
     """The style sheet, with the height of each chart so that nothing moves when it is drawn."""
-    # 24 px: Vega draws its top legend and the axis titles inside the height that the spec asks for, plus padding.
     heights = "".join(f"#{chart.id} .canvas{{height:{chart.height_px}px}}\n" for chart in drawn)
     return f"\n{_source('style.css')}{heights}"
 
