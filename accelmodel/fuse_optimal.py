@@ -30,7 +30,7 @@ from accelmodel.legality import AtomGraph, bits, refusal
 _SETS_PER_ATOM = 20_000
 _SETS_PER_IDEAL = 20
 # Ideals allowed for each group cost that may be asked: a cost is a tile search, an ideal a few integers.
-_IDEALS_PER_COST = 16
+_IDEALS_PER_COST = 10
 
 
 @dataclass(frozen=True, slots=True)

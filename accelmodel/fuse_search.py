@@ -19,6 +19,9 @@ import numpy.typing as npt
 
 from accelmodel.legality import AtomGraph, bits, union
 
+_FLOOR_SHARE = 0.125  # what asking for a floor counts, in costs
+_LAST_ROUNDS = 8
+
 Ops = tuple[int, ...]
 GroupCost = Callable[[Ops], float]
 GroupKey = Callable[[Ops], Hashable]
@@ -56,21 +59,23 @@ def least_walk(
     """The walk of least cost; at equal cost, one with fewest groups.
 
     ideals: ideal -> what is ready after it. groups: candidates, every atom alone among them. first: candidates whose
-    cost is asked at once and that a walk can be made of. most: how many costs may be asked beyond these (groups of one
-    key count once).
+    cost is asked at once and that a walk can be made of. most: how much may be asked beyond these, counted in costs
+    (groups of one key count once, a floor counts a part).
     """
     steps = _steps(graph, ideals, groups)
     told = _Told(graph, groups, costing)
     told.ask(told.kinds_of(first), to_cost=True)
-    allowed = told.costed + most
+    allowed, last_rounds = told.spent + most, _LAST_ROUNDS
     while True:
         walk, value = _best(steps, told.values())
         unsure = told.unsure(walk)
         if not unsure:
             return Walk(tuple(groups[i] for i in walk), 0.0)
-        if told.costed >= allowed:
+        if told.spent >= allowed:  # a few straight questions more, so that what looks best does not go unasked
+            last_rounds -= 1
+        if last_rounds < 0:
             break
-        told.ask(unsure)
+        told.ask(unsure, to_cost=last_rounds < _LAST_ROUNDS)
     walk, found = _best(steps, told.values(costs_only=True))
     return Walk(tuple(groups[i] for i in walk), found / value - 1.0 if value > 0 else inf)
 
@@ -79,7 +84,8 @@ class _Told:
     """What has been told about each kind of group (the groups of one key). Local to one search.
 
     kind: [groups] number of the kind. sample: ops of one group of each kind. value: [kinds] what is known of its cost;
-    rung: [kinds] by which floor, len(floors) where it is the cost. costed: how many costs have been asked.
+    rung: [kinds] by which floor, len(floors) where it is the cost. spent: what has been asked, counted in costs; the
+    first floor of each kind is free.
     """
 
     def __init__(self, graph: AtomGraph, groups: Sequence[int], costing: Costing) -> None:
@@ -97,7 +103,7 @@ class _Told:
         self.ladder = (*costing.floors, costing.cost)
         self.value = np.zeros(len(self.sample))
         self.rung = np.full(len(self.sample), -1)
-        self.costed = 0
+        self.spent = 0.0
         self.ask(range(len(self.sample)))
 
     def kinds_of(self, groups: Iterable[int]) -> list[int]:
@@ -112,7 +118,7 @@ class _Told:
             self.rung[kind] = top if to_cost else self.rung[kind] + 1
             told = self.ladder[self.rung[kind]](self.sample[kind])
             self.value[kind] = max(told, self.value[kind]) if self.rung[kind] < top else told
-            self.costed += self.rung[kind] == top
+            self.spent += 1.0 if self.rung[kind] == top else _FLOOR_SHARE if self.rung[kind] else 0.0
 
     def unsure(self, walk: Sequence[int]) -> list[int]:
         """Kinds on the walk whose cost is not known."""

@@ -20,7 +20,8 @@ def order_ideals(graph: AtomGraph, most: int, orders: Sequence[tuple[int, ...]])
     narrow = 0
     cuts = [*cut_places(graph), count]
     for first, last in zip([0, *cuts], cuts, strict=False):
-        room = most - len(ideals) - (count - last)  # what is left must at least hold one order of the rest
+        known = 1 if first else 0  # the ideal at the cut belongs to the stretch before as well
+        room = most + known - len(ideals) - (count - last)  # what is left must at least hold one order of the rest
         stretch = _all_ideals(graph, first, last, room)
         if stretch is None:
             narrow += 1

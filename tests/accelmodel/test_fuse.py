@@ -10,7 +10,10 @@ import pytest
 from accelmodel.check import check_grouping
 from accelmodel.errors import InputError
 from accelmodel.fuse import POLICIES, fuse, require_splits
-from accelmodel.fuse_search import GroupCost
+from accelmodel.fuse_optimal import connected_groups
+from accelmodel.fuse_search import Costing, GroupCost, least_walk
+from accelmodel.ideals import order_ideals
+from accelmodel.legality import atom_graph, refusal
 from accelmodel.plan import Group, Grouping, Lowered
 from accelmodel.settings import FusionSettings
 from tests.accelmodel.dags import lowered, random_lowered
@@ -202,6 +205,47 @@ def test_optimal_is_never_worse_than_another_policy(seed: int) -> None:
             for policy in POLICIES
         }
         assert totals["optimal"] <= min(totals.values()) + 1e-9
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_floors_spare_questions_and_change_no_cost(seed: int) -> None:
+    graph, cost = random_lowered(Random(seed), 12, width=3), random_cost(seed)
+    settings, asked = FusionSettings(policy="optimal", exact_ops=5), []
+
+    def counting(ops: tuple[int, ...]) -> float:
+        asked.append(ops)
+        return cost(ops)
+
+    plain = total_cost(fuse(graph, settings, counting), cost)
+    without_floors = len(set(asked))
+    asked.clear()
+    floors = (lambda ops: 1.0, lambda ops: 0.8 * min(cost(ops), 1e6), lambda ops: 0.95 * min(cost(ops), 1e6))
+    assert total_cost(fuse(graph, settings, counting, floors), cost) == pytest.approx(plain)
+    assert len(set(asked)) < without_floors
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_a_search_cut_short_says_how_far_it_may_be_from_the_least(seed: int) -> None:
+    cost = random_cost(seed, 0.0)
+    graph = atom_graph(random_lowered(Random(seed), 14, width=3), FusionSettings())
+    ideals, _ = order_ideals(graph, 20000, ())
+    groups = [g for g in connected_groups(graph, 5, 20000)[0] if not refusal(graph, g)]
+    alone = [1 << atom for atom in range(14)]
+    costing = Costing(cost, (lambda ops: 1.0, lambda ops: 0.6 * cost(ops)))
+    known = least_walk(graph, ideals, groups, alone, costing, 10_000)
+    short = least_walk(graph, ideals, groups, alone, costing, 3)
+    least, found = (sum(cost(graph.ops(g)) for g in walk.groups) for walk in (known, short))
+    assert known.shortfall == 0.0
+    assert least - 1e-9 <= found <= least * (1 + short.shortfall) + 1e-9
+
+
+def test_a_plan_from_a_search_cut_short_is_labelled() -> None:
+    ops = {f"n{i}": f"e n{i - 1}" for i in range(1, 60)} | {"n0": "e x"}
+    chain = lowered(dict(sorted(ops.items(), key=lambda item: int(item[0][1:]))))
+    settings = FusionSettings(policy="optimal", max_ops=5, exact_ops=5, max_ideals=61)  # all ideals, six costs
+    grouping = fuse(chain, settings, random_cost(3, 0.0), (lambda ops: 1.0,))
+    assert not grouping.exact
+    assert "above the least" in grouping.notes[0]
 
 
 def test_optimal_takes_a_larger_group_of_another_policy_where_that_is_cheaper() -> None:
