@@ -11,15 +11,16 @@ legal groups and over nothing else.
 
 Exact means: least over all partitions into legal groups of at most `exact_ops` launching ops, without recompute, and
 over all mixtures of these with the (possibly larger) groups that policies pattern and aggressive propose. It is given
-up, and said so, in three cases: the ideals outgrow `max_ideals` (a stretch that is too wide is then searched over the
-prefixes of several topological orders only); the connected sets to look at outgrow a multiple of it (intervals of these
-orders are tried instead of all); the costs to ask outgrow a part of it (the result names its distance to the least).
+up, and said so, in four cases, all scaled by `max_ideals`: the ideals are more (a stretch that is too wide is then
+searched over the prefixes of several topological orders only); the connected sets to look at are too many (intervals of
+these orders are tried instead of all); so are the kinds of groups to compare (the largest groups are left out) or the
+costs to ask (the result names its distance to the least).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from accelmodel.fuse_search import Costing, Walk, least_walk
@@ -29,8 +30,10 @@ from accelmodel.legality import AtomGraph, bits, refusal
 # Connected sets looked at from each lowest atom, and in all for each ideal allowed.
 _SETS_PER_ATOM = 20_000
 _SETS_PER_IDEAL = 20
-# Ideals allowed for each group cost that may be asked: a cost is a tile search, an ideal a few integers.
-_IDEALS_PER_COST = 10
+# A group cost is a tile search, an ideal a few integers. Costs that may be asked beyond those of the proposals, and
+# kinds of groups that may be compared: this many, or more where more ideals are allowed.
+_COSTS, _IDEALS_PER_COST = 400, 10
+_KINDS, _IDEALS_PER_KIND = 1000, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +51,52 @@ def optimal(graph: AtomGraph, costing: Costing, proposals: Sequence[tuple[int, .
     orders = topological_orders(graph, proposals)
     ideals, narrowed = order_ideals(graph, most, orders)
     groups, capped = connected_groups(graph, limit, most * _SETS_PER_IDEAL)
+    legal, limit, left_out = _affordable(graph, [g for g in groups if not refusal(graph, g)], costing, limit)
     proposed = {group for proposal in proposals for group in proposal}
-    found = {group for group in groups if not refusal(graph, group)} | proposed
-    found |= {1 << atom for atom in range(len(graph.atoms))}
+    at_once = proposed | {1 << atom for atom in range(len(graph.atoms))}
+    found = at_once.union(legal)
     if narrowed or capped:
         found.update(group for order in orders for group in _intervals(graph, order, limit))
-    walk = least_walk(graph, ideals, sorted(found), proposed, costing, most // _IDEALS_PER_COST)
-    notes = tuple(_notes(graph, limit, narrowed, capped, walk))
-    return Found(walk.groups, not (narrowed or capped or walk.shortfall), notes)
+    walk = least_walk(graph, ideals, sorted(found), at_once, costing, max(_COSTS, most // _IDEALS_PER_COST))
+    caps = tuple(filter(None, (narrowed, capped, left_out, _shortfall(graph, walk))))
+    return Found(walk.groups, not caps, (*caps, *_larger(graph, walk, limit)))
 
 
-def _notes(graph: AtomGraph, limit: int, narrowed: str, capped: str, walk: Walk) -> Iterable[str]:
-    if narrowed:
-        yield narrowed
-    if capped:
-        yield capped
-    if walk.shortfall:
-        yield (
-            f"not exact: more than {graph.settings.max_ideals // _IDEALS_PER_COST} group costs (max_ideals / "
-            f"{_IDEALS_PER_COST}) would be needed; the cost is at most {walk.shortfall:.1%} above the least"
-        )
+def _affordable(
+    graph: AtomGraph, groups: Sequence[int], costing: Costing, limit: int
+) -> tuple[Sequence[int], int, str]:
+    """The groups up to the size that keeps kinds of groups (those of one key) within bounds; that size; a note if it
+    is below the limit. Small groups first: they say more about a plan than the many large ones that mix them."""
+    allowed = max(_KINDS, graph.settings.max_ideals // _IDEALS_PER_KIND)
+    by_size: dict[int, list[int]] = {}
+    for group in groups:
+        by_size.setdefault((group & graph.launching).bit_count(), []).append(group)
+    kinds: set[Hashable] = set()
+    for size in sorted(by_size):
+        kinds.update(costing.key(graph.ops(group)) for group in by_size[size])
+        if len(kinds) > allowed and size > 1:
+            kept = [group for group in groups if (group & graph.launching).bit_count() < size]
+            note = (
+                f"not exact: groups of {size} ops and more were left out: with them, groups of more than "
+                f"{allowed} different kinds (more with larger max_ideals) would have to be compared"
+            )
+            return kept, size - 1, note
+    return groups, limit, ""
+
+
+def _shortfall(graph: AtomGraph, walk: Walk) -> str:
+    if not walk.shortfall:
+        return ""
+    return (
+        "not exact: more group costs than max_ideals allows would be needed; the cost is at most "
+        f"{walk.shortfall:.1%} above the least"
+    )
+
+
+def _larger(graph: AtomGraph, walk: Walk, limit: int) -> Iterable[str]:
     larger = [group for group in walk.groups if (group & graph.launching).bit_count() > limit]
     if larger:
-        yield f"{len(larger)} groups of more than exact_ops = {limit} ops: pattern or aggressive proposes them"
+        yield f"{len(larger)} groups of more than {limit} ops: pattern or aggressive proposes them"
 
 
 # --- candidate groups ---

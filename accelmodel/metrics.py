@@ -64,7 +64,7 @@ def overall(metrics: Sequence[PrimaryMetrics], weights: Sequence[float]) -> tupl
     """Launch overhead reduction and on-chip reuse ratio over several workloads: ratios of weighted sums."""
 
     def total(name: str) -> float:
-        return sum(weight * getattr(item, name) for item, weight in zip(metrics, weights, strict=True))
+        return float(sum(weight * getattr(item, name) for item, weight in zip(metrics, weights, strict=True)))
 
     launches = _reduction(total("launch_ns"), total("reference_launch_ns"))
     return launches, _reduction(total("dram_bytes"), total("requested_bytes"))
