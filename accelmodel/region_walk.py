@@ -172,11 +172,20 @@ class Walk:
         demands differ, what is asked of this one; axes that the op reduces are made whole."""
         made = self._touch(op, write, points)
         asked = self._demands.get(write.tensor)
-        if len(op.writes) == 1 or not asked:
+        if len(op.writes) == 1:
             return made
+        if not asked:
+            sizes = self._shape(write.tensor)
+            return Touch(made.tensor, tuple(map(self._inside, made.axes, sizes)))
         reduced = {dim.name for dim in op.dims if dim.role == "reduction"}
         axes = zip(write.axes or (), made.axes, self._merged(asked).axes, strict=True)
         return Touch(made.tensor, tuple(m if any(n in reduced for n, _ in a.terms) else d for a, m, d in axes))
+
+    def _inside(self, reach: Reach, size: int) -> Reach:
+        """An axis of a result that nothing asked for: whole, where the op's dims fall beside it (another part of a
+        split), so that it says nothing about them."""
+        beside = reach.start < 0 or reach.start + float(reach.extent[-1]) > size
+        return self._constant(max(1, size)) if beside else reach
 
     def _joined(self, reaches: Sequence[Reach], size: int) -> Reach:
         return _merged_axis(reaches, size, self.count) if len(reaches) > 1 else self._clipped(reaches[0], size)

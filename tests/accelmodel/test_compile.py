@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from onnx import helper
 
 from accelmodel import compile as compiler
 from accelmodel.check import check_plan
@@ -37,6 +39,7 @@ from accelmodel.settings import (
 )
 from accelmodel.sweep import SWEEP_POLICIES, fusion_sweep
 from tests.accelmodel import tiny
+from tests.accelmodel.importers.models import save
 from tests.accelmodel.targets import bundled
 
 NPU = bundled("edge-npu")
@@ -231,3 +234,19 @@ def test_an_infeasible_result_keeps_the_name_of_the_group_that_asked() -> None:
     (result,) = tile_stage(lowered, grouping, cramped, Settings(), memo)
     assert isinstance(result, Infeasible)
     assert result.group == grouping.groups[0].name
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_parts_of_a_split_that_two_results_share_are_read_whole(tmp_path: Path, policy: str) -> None:
+    nodes = [
+        helper.make_node("Split", ["x", "parts"], ["a", "b", "c"], axis=2, name="split"),
+        helper.make_node("Mul", ["a", "b"], ["ab"], name="mul"),
+        helper.make_node("Add", ["ab", "c"], ["out"], name="add"),
+        helper.make_node("Exp", ["b"], ["e"], name="exp"),
+    ]
+    parts = {"parts": np.array([3, 3, 3], dtype=np.int64)}
+    path = save(tmp_path / "m.onnx", nodes, {"x": [3, 5, 9]}, {"out": [3, 5, 3], "e": [3, 5, 3]}, parts)
+    settings = Settings(fusion=FusionSettings(policy=policy))
+    plan = compile_plan(read_graph(path, {}), bundled("edge-npu"), settings, "split")
+    assert plan.infeasible == ()
+    assert plan.dram_bytes >= (3 * 5 * 9 + 2 * 3 * 5 * 3) * 4  # x, out and e each cross once
