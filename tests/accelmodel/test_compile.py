@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 from accelmodel import compile as compiler
-from accelmodel.check import check_plan
+from accelmodel.check import check_plan, check_timeline
 from accelmodel.compile import (
     BrokenPlanError,
     assemble_plan,
@@ -38,6 +38,7 @@ from accelmodel.settings import (
     hybrid,
 )
 from accelmodel.sweep import SWEEP_POLICIES, fusion_sweep
+from accelmodel.timeline import timeline
 from tests.accelmodel import tiny
 from tests.accelmodel.importers.models import save
 from tests.accelmodel.targets import bundled
@@ -159,6 +160,13 @@ def test_views_and_fallback_ops_have_no_tile_plan(transformer: Graph) -> None:
     fallback = [kernel for kernel in plan.kernels if kernel.cost.fallback_ns > 0]
     assert [plan.lowered.ops[kernel.group.ops[0]].op_type for kernel in fallback] == ["Softmax"]
     assert all(kernel.tile_plan is None and kernel.placement is None for kernel in fallback)
+
+
+def test_the_timeline_of_two_plans_side_by_side_passes_the_independent_checker(transformer: Graph) -> None:
+    settings = Settings(lowering=LoweringSettings(no_kernel=("Softmax",)), tiling=TilingSettings(cores=1))
+    plan = compile_plan(transformer, NPU, settings, "w")
+    found = timeline((plan, plan), NPU, settings.execution)
+    assert check_timeline(found.events, found.span_ps, (plan, plan), NPU) == ()
 
 
 def test_launch_mode_and_cores_reach_the_plan(transformer: Graph) -> None:
