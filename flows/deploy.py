@@ -5,22 +5,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import ctypes
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from flows.embedded import API_VARIABLE, NOT_ON_TERMINAL, OFFLINE, OrchestrationError
+from flows.embedded import API_VARIABLE, NOT_ON_TERMINAL, OFFLINE, OrchestrationError, answers
 from flows.store import STORE_VARIABLE, Store
 from schemas.errors import DocumentError
 
@@ -34,6 +34,7 @@ STARTUP_TIMEOUT_S = 180.0
 POLL_S = 0.2
 STOP_TIMEOUT_S = 20.0
 WORKER_POLL_S = "2"
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def announce_candidate(candidate: Path, api: str | None) -> int:
@@ -43,21 +44,23 @@ def announce_candidate(candidate: Path, api: str | None) -> int:
     loaded = load_candidate(candidate)
     url = api or os.environ.get(API_VARIABLE) or DEFAULT_API
     os.environ.update({**OFFLINE, **NOT_ON_TERMINAL, API_VARIABLE: url})
-    if not _answers(f"{url}/health"):
+    if not answers(url):
         raise OrchestrationError(f"No Prefect server answers at {url}. Start one with `tilegate up`, or give --api.")
-    from prefect.events import emit_event
-
-    from flows.embedded import drain_events
-
-    name = loaded.document.name
-    resource = {"prefect.resource.id": f"{RESOURCE}{name}", "prefect.resource.name": name}
-    payload = {"candidate": str(loaded.path), "digest": loaded.digest}
-    event = emit_event(event=EVENT, resource=resource, payload=payload)
-    drain_events()
-    if event is None:
-        raise OrchestrationError(f"The event was not sent to {url}.")
-    print(f"announced {name}: event {event.id} to {url}")
+    event = asyncio.run(_send_event(loaded.document.name, {"candidate": str(loaded.path), "digest": loaded.digest}))
+    print(f"announced {loaded.document.name}: event {event} to {url}")
     return 0
+
+
+async def _send_event(name: str, payload: dict[str, Any]) -> str:
+    """Send the event of a candidate and wait until the server has it; gives its id."""
+    from prefect.events.clients import get_events_client
+    from prefect.events.schemas.events import Event, Resource
+
+    resource = Resource.model_validate({"prefect.resource.id": f"{RESOURCE}{name}", "prefect.resource.name": name})
+    event = Event(event=EVENT, resource=resource, payload=payload)
+    async with get_events_client(checkpoint_every=1) as client:
+        await client.emit(event)
+    return str(event.id)
 
 
 def serve_here(port: int, store: Path | None, nightly: Path | None) -> int:
@@ -75,7 +78,7 @@ def serve_here(port: int, store: Path | None, nightly: Path | None) -> int:
     previous = signal.signal(signal.SIGTERM, _as_interrupt)
     try:
         children.start("server", ["server", "start", "--host", "127.0.0.1", "--port", str(port)], place, environment)
-        _wait_for(lambda: _answers(f"{url}/health"), "the server", children)
+        _wait_for(lambda: answers(url), "the server", children)
         deploy(place, nightly)
         command = ["worker", "start", "--pool", POOL, "--type", "process", "--name", f"{POOL}-{socket.gethostname()}"]
         children.start("worker", command, place, environment)
@@ -162,7 +165,7 @@ class _Children:
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "prefect", *command], env={**os.environ, **environment}, stdout=file,
-                stderr=file, stdin=subprocess.DEVNULL, start_new_session=True,
+                stderr=file, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_end_with_parent,
             )  # fmt: skip
         self.started.append(_Child(name, process, log))
 
@@ -187,11 +190,14 @@ class _Children:
         self.started.clear()
 
 
+def _end_with_parent() -> None:
+    """Linux sends SIGTERM to this child when its parent ends, however it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):  # the group is empty: all of it has ended
         os.killpg(process.pid, number)
-    except ProcessLookupError:
-        pass  # the group is empty: all of it has ended
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:
@@ -226,11 +232,3 @@ def _worker_online() -> bool:
     with get_client(sync_client=True) as client:
         workers = client.request("POST", "/work_pools/{name}/workers/filter", path_params={"name": POOL}, json={})
     return any(worker["status"] == "ONLINE" for worker in workers.json())
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=1.0) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, TimeoutError, ConnectionError):
-        return False

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 API_VARIABLE = "PREFECT_API_URL"
 STARTUP_TIMEOUT_S = 180.0
@@ -59,9 +60,11 @@ class OrchestrationError(Exception):
 class EmbeddedServer:
     """A server on a free local port. The port is ours from `reserve` on, before anything listens on it.
 
-    seconds: wall time from start to ready, and the part of it that someone waited for.
+    seconds: wall time from start to ready, and the part of it that someone waited for. unattended: nobody watches it,
+    so that heartbeats of its flow runs are for no one.
     """
 
+    unattended: ClassVar[bool] = True
     home: Path
     _socket: socket.socket
     _process: subprocess.Popen[bytes] | None = None
@@ -99,7 +102,7 @@ class EmbeddedServer:
     def wait(self, timeout_s: float = STARTUP_TIMEOUT_S) -> None:
         """Return when the server answers. OrchestrationError when it ended or took too long."""
         begun = time.perf_counter()
-        while not _answers(f"{self.api_url}/health"):
+        while not answers(self.api_url):
             ended = self._process is None or self._process.poll() is not None
             if ended or time.perf_counter() - begun > timeout_s:
                 how = "ended" if ended else f"did not answer within {timeout_s:.0f} s"
@@ -120,6 +123,22 @@ class EmbeddedServer:
             self._process = None
 
 
+@dataclass(frozen=True, slots=True)
+class ConfiguredServer:
+    """A server that someone else runs."""
+
+    api_url: str
+    unattended: ClassVar[bool] = False
+
+    def wait(self) -> None:
+        """OrchestrationError where it does not answer."""
+        if not answers(self.api_url):
+            raise OrchestrationError(
+                f"The Prefect server at {self.api_url} does not answer. Start it (`tilegate up`), or unset "
+                f"{API_VARIABLE} to run without one."
+            )
+
+
 def configured_api() -> str | None:
     """Address of the Prefect server that the environment or the active profile names; None where there is none."""
     if url := os.environ.get(API_VARIABLE):
@@ -133,19 +152,13 @@ def configured_api() -> str | None:
 
 
 @contextmanager
-def orchestration(home: Path) -> Iterator[EmbeddedServer | None]:
-    """Prefect is usable inside: the server that is configured (gives None), or one of our own, started at once.
-
-    Call it before Prefect is imported; call `wait` on what it gives before the first flow.
+def orchestration(home: Path) -> Iterator[Server]:
+    """Prefect is usable inside, once `wait` of what this gives returned: the server that is configured, or one of our
+    own, started at once. Call it before Prefect is imported.
     """
     if (url := configured_api()) is not None:
         with _environment({**OFFLINE, **NOT_ON_TERMINAL, **os.environ}):
-            if not _answers(f"{url}/health"):
-                raise OrchestrationError(
-                    f"The Prefect server at {url} does not answer. Start it (`tilegate up`), or unset {API_VARIABLE} "
-                    "to run without one."
-                )
-            yield None
+            yield ConfiguredServer(url)
         return
     server = EmbeddedServer.reserve(home)
     with _environment(server.environment):
@@ -181,9 +194,19 @@ def drain_events() -> None:
     EventsWorker.drain_all(timeout=DRAIN_TIMEOUT_S)
 
 
-def _answers(url: str) -> bool:
+def answers(api_url: str) -> bool:
+    """Whether a Prefect server is ready at this address."""
     try:
-        with urllib.request.urlopen(url, timeout=1.0) as response:
+        with urllib.request.urlopen(f"{api_url}/health", timeout=1.0) as response:
             return bool(response.status == 200)
     except (urllib.error.URLError, TimeoutError, ConnectionError):
         return False
+
+
+class Server(Protocol):
+    """A Prefect server, ours or another's."""
+
+    unattended: ClassVar[bool]
+
+    def wait(self) -> None:
+        """Return when it answers."""

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from flows.embedded import EmbeddedServer, orchestration
+from flows.embedded import Server, orchestration
 from flows.progress import watcher
 from flows.store import Store, read_log
 from flows.timings import worked_s
@@ -40,7 +40,7 @@ def run_candidate(
     return int(summary["exit_code"])
 
 
-def judge_candidate(candidate: Path, store: Store, server: EmbeddedServer | None, *, show: bool) -> dict[str, Any]:
+def judge_candidate(candidate: Path, store: Store, server: Server, *, show: bool) -> dict[str, Any]:
     """Run the gate within an orchestration that is there already; several runs may share one.
 
     Gives the summary of the run. Its `seconds` are wall times: of each stage, of the stages' own work (`work`), and of
@@ -53,10 +53,9 @@ def judge_candidate(candidate: Path, store: Store, server: EmbeddedServer | None
     from flows.unattended import without_heartbeat
 
     begun = time.perf_counter()
-    if server is not None:
-        server.wait()
+    server.wait()
     waited, since = time.perf_counter(), time.time()
-    with _progress() if show else nullcontext(), nullcontext() if server is None else without_heartbeat():
+    with _progress() if show else nullcontext(), without_heartbeat() if server.unattended else nullcontext():
         summary: Any = release_gate(candidate=str(candidate), store=str(store.root))
     flow_s, seconds = time.perf_counter() - waited, summary["seconds"]
     work_s = worked_s(read_log(store.execution_log(summary["run_id"])), os.getpid(), since)

@@ -53,5 +53,5 @@ def judged(
     write, store = writer(folder, block_model), Store(folder / "runs")
     slower = write("slower", candidate={"execution": {"extra_barriers": 40}})
     same = write("same", candidate={"tiling": {"max_tiles": 4000}})
-    runs = {path.stem: judge_candidate(path, store, None, show=False) for path in (slower, same)}
-    return {"store": store, "files": {"slower": slower, "same": same}, **runs}
+    runs = {path.stem: judge_candidate(path, store, prefect_server, show=False) for path in (slower, same)}
+    return {"store": store, "server": prefect_server, "files": {"slower": slower, "same": same}, **runs}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
 from flows.commands.run import judge_candidate
+from flows.embedded import EmbeddedServer
 from flows.history import read_history
 from flows.store import Store, read_document, read_log, read_table
 from flows.verify import verify_run
@@ -108,7 +110,7 @@ def test_a_second_candidate_shares_the_stages_that_it_has_in_common(judged: dict
 
 def test_the_same_command_finds_everything_done(judged: dict[str, Any]) -> None:
     store, before = judged["store"], work_done(judged["store"], judged["same"]["run_id"])
-    again = judge_candidate(judged["files"]["same"], store, None, show=False)
+    again = judge_candidate(judged["files"]["same"], store, judged["server"], show=False)
 
     assert (again["run_id"], again["verdict"]) == (judged["same"]["run_id"], "GO")
     assert work_done(store, again["run_id"]) == before
@@ -124,7 +126,7 @@ def test_a_kept_value_that_changed_is_made_again(judged: dict[str, Any]) -> None
     store.value_path(digest, "parquet").write_bytes(b"changed")
     requests.write_bytes(b"changed")
 
-    judge_candidate(judged["files"]["slower"], store, None, show=False)
+    judge_candidate(judged["files"]["slower"], store, judged["server"], show=False)
 
     again = work_done(store, run_id) - before
     assert set(again) - {("report", "")} == {("assembly", "")}  # the page shows a longer history by now
@@ -140,14 +142,14 @@ def test_other_tools_get_the_verdict_too(judged: dict[str, Any]) -> None:
 
 
 def test_bad_input_that_shows_late_leaves_no_half_written_run(
-    write_candidate: Write, prefect_server: object, tmp_path: Any
+    write_candidate: Write, prefect_server: EmbeddedServer, tmp_path: Path
 ) -> None:
     from accelmodel.errors import InputError
 
     store = Store(tmp_path / "runs")
     path = write_candidate("late", candidate={"tiling": {"cores": 8}})
     with pytest.raises(InputError, match="cores"):
-        judge_candidate(path, store, None, show=False)
+        judge_candidate(path, store, prefect_server, show=False)
 
     assert store.run_ids() == ()
     assert [entry.name for entry in store.root.iterdir() if not entry.name.startswith(".")] == []

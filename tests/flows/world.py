@@ -14,9 +14,9 @@ CONDITIONS = {"clock_mhz": 1000, "temperature_c": 50, "power_w": 10, "throttling
 
 
 class Write(Protocol):
-    """Writes a candidate file of that name; `candidate`: settings of the candidate, by stage; `**changes`: whole parts."""
+    """Writes a candidate file; `candidate`: settings of the candidate, by stage; `**changes`: whole parts."""
 
-    def __call__(self, name: str, candidate: Mapping[str, Any] | None = None, **changes: Any) -> Path: ...
+    def __call__(self, stem: str, /, candidate: Mapping[str, Any] | None = None, **changes: Any) -> Path: ...
 
 
 def document(model: str) -> dict[str, Any]:
@@ -42,15 +42,20 @@ def document(model: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def save(folder: Path, stem: str, values: Mapping[str, Any]) -> Path:
+    """Write a whole document."""
+    path = folder / f"{stem}.yaml"
+    path.write_text(yaml.safe_dump(dict(values), sort_keys=False))
+    return path
+
+
 def writer(folder: Path, model: Path) -> Write:
     """A function that writes candidate files into the folder."""
 
-    def write(name: str, candidate: Mapping[str, Any] | None = None, **changes: Any) -> Path:
-        values = {**document(str(model)), "name": name, **changes}
+    def write(stem: str, /, candidate: Mapping[str, Any] | None = None, **changes: Any) -> Path:
+        values = {**document(str(model)), "name": stem, **changes}
         if candidate is not None:
             values["candidate"] = {**values["candidate"], "settings": dict(candidate)}
-        path = folder / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(values, sort_keys=False))
-        return path
+        return save(folder, stem, values)
 
     return write
