@@ -230,5 +230,7 @@ def _worker_online() -> bool:
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
-        workers = client.request("POST", "/work_pools/{name}/workers/filter", path_params={"name": POOL}, json={})
+        workers = client.request(
+            "POST", "/work_pools/{work_pool_name}/workers/filter", path_params={"work_pool_name": POOL}, json={}
+        )
     return any(worker["status"] == "ONLINE" for worker in workers.json())

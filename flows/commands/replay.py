@@ -32,7 +32,8 @@ def replay_candidate(candidate: Path, *, as_json: bool) -> int:
     """Replay the traffic of a candidate file on both sides and print the tails."""
     loaded = load_candidate(candidate)
     file = loaded.document.traffic.file
-    recorded = read_traffic(loaded.traffic, dict(file.columns)) if loaded.traffic is not None and file else None
+    columns = {str(role): name for role, name in file.columns.items()} if file else {}
+    recorded = read_traffic(loaded.traffic, columns) if loaded.traffic is not None else None
     arrivals, memo = replications(loaded.document, recorded), Memo()
     served = {side: _served(loaded, side, arrivals, memo) for side in SIDES}
     found = {side: side_summary(result, loaded.document.traffic.warmup_share) for side, result in served.items()}

@@ -34,7 +34,8 @@ def ingress(context: Context, digest: str) -> Payload:
     store, loaded = Store(Path(context["store"])), load_candidate(Path(context["candidate"]))
     recorded = None
     if loaded.traffic is not None and loaded.document.traffic.file is not None:
-        recorded = read_traffic(loaded.traffic, loaded.document.traffic.file.columns)  # type: ignore[arg-type]
+        columns = {str(role): name for role, name in loaded.document.traffic.file.columns.items()}
+        recorded = read_traffic(loaded.traffic, columns)
     arrivals = replications(loaded.document, recorded)
     values: dict[str, Ref] = {"target": put_value(store, loaded.target, Target)}
     graphs: list[Graph] = []
