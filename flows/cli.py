@@ -112,6 +112,22 @@ def replay(candidate: CandidateFile, as_json: AsJson = False) -> None:
     raise Finished(replay_candidate(candidate, as_json=as_json))
 
 
+@app.command(rich_help_panel="Look closer")
+def profile(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Kineto, Nsight, ONNX Runtime profile, or a table of one.")
+    ],
+    against: Annotated[
+        Path | None, typer.Option("--against", metavar="FILE", help="Earlier profile of the same work.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what a profile measured: launches, idle time, kernels; with --against, what changed."""
+    from flows.commands.profile import profile_command
+
+    raise Finished(profile_command(file, against, as_json=as_json))
+
+
 @app.command(rich_help_panel="Set up")
 def init(
     model: ModelFile,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from accelmodel.profile import Column, Labels, Longs
 
 MAX_LONG = 2**63 - 1
-MAX_NS = 2**62  # a sum of two times stays within 64 bits
+MAX_NS = 2**61  # 73 years; the difference of two ends stays within 64 bits
 MAX_ROWS = 2_000_000  # of one kind of event: some 500 MB of columns
 MAX_TEXT_CHARS = 32 * 2**20
 TEXT_OVERHEAD_CHARS = 100  # what holding a text costs beside its characters
