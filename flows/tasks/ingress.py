@@ -22,6 +22,7 @@ from flows.store import Store
 from flows.values import Ref, put_arrivals, put_frame, put_value
 from schemas.candidate import Workload
 from schemas.errors import DocumentError
+from schemas.tables import validate
 
 
 @stage_task("ingress")
@@ -98,7 +99,13 @@ def read_profile(path: Path, side: str, workload: str) -> pl.DataFrame:
             source=str(path), where="file", expected="a Parquet file", found=str(error).splitlines()[0],
             remedy="Write the profile in the layout that `tilegate schema profile_kernels` prints.",
         ) from error  # fmt: skip
-    return frame.with_columns(side=pl.lit(side), workload=pl.lit(workload))
+    try:
+        return validate("profile_kernels", frame.with_columns(side=pl.lit(side), workload=pl.lit(workload)))
+    except DocumentError as error:
+        raise DocumentError(
+            source=str(path), where=error.where, row=error.row, expected=error.expected, found=error.found,
+            others=error.others, remedy="Write it in the layout that `tilegate schema profile_kernels` prints.",
+        ) from error  # fmt: skip
 
 
 def graphs_of(payload: Payload, kind: str, workload: str) -> dict[str, Ref]:

@@ -12,7 +12,7 @@ import flows.stages
 import flows.values
 from accelmodel.graph import Graph
 from accelmodel.importers.onnx import read_graph
-from flows.stages import forget_if_broken, stage_key
+from flows.stages import Context, Payload, forget_if_broken, stage_key, stage_task
 from flows.store import Store
 from flows.timings import worked_s
 from flows.values import get_value, put_text, put_value
@@ -90,3 +90,25 @@ def test_time_worked_is_the_union_of_what_ran_side_by_side() -> None:
     assert worked_s(log, 1, 0.0) == 5.0
     assert worked_s(log, 1, 6.0) == 1.0
     assert worked_s(log, 2, 0.0) == 0.0
+
+
+def test_only_io_is_tried_again(tmp_path: Path, prefect_server: object) -> None:
+    from accelmodel.errors import InputError
+
+    calls: list[str] = []
+
+    def attempt(context: Context, how: str) -> Payload:
+        calls.append(how)
+        if how == "io" and calls.count("io") == 1:
+            raise OSError("disk is busy")
+        if how == "input":
+            raise InputError(stage="ingress", where="here", expected="this", found="that", remedy="Mend it.")
+        return {"stage": "attempt", "values": {}, "facts": {}}
+
+    context: Context = {"store": str(tmp_path), "run_id": "r", "candidate": "", "models": {}}
+    stage = stage_task("attempt")(attempt).with_options(result_storage=Store(tmp_path).results)
+    assert stage(context, "io")["stage"] == "attempt"
+    with pytest.raises(InputError, match="Mend it"):
+        stage(context, "input")
+
+    assert calls == ["io", "io", "input"]
