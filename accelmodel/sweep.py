@@ -9,10 +9,11 @@ from accelmodel.graph import Graph
 from accelmodel.memo import Memo
 from accelmodel.metrics import dram_demand_ratio, peak_bytes, working_set_ratio
 from accelmodel.plan import Plan
-from accelmodel.settings import Settings
+from accelmodel.settings import FusionSettings, Settings
 from accelmodel.target import Target
 
 SWEEP_POLICIES = ("none", "pattern", "optimal", "aggressive")
+SWEEP_EXACT_OPS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,22 @@ class SweepRow:
 def fusion_sweep(
     graph: Graph, target: Target, settings: Settings, workload: str, memo: Memo | None = None
 ) -> tuple[SweepRow, ...]:
-    """The side's settings under each policy in turn, from no fusion to all of it: too little and too much."""
+    """The side's settings under each policy in turn, from no fusion to all of it: too little and too much.
+
+    The side's own policy is planned as the side plans it. Elsewhere `optimal` is exact over smaller groups (at most
+    SWEEP_EXACT_OPS): the sweep shows a course, and the last percent of one of its points is not worth a minute.
+    """
     memo = memo or Memo()
     plans = (
-        compile_plan(graph, target, replace(settings, fusion=replace(settings.fusion, policy=policy)), workload, memo)
+        compile_plan(graph, target, replace(settings, fusion=_fusion(settings.fusion, policy)), workload, memo)
         for policy in SWEEP_POLICIES
     )
     return tuple(_sweep_row(plan, target) for plan in plans)
+
+
+def _fusion(own: FusionSettings, policy: str) -> FusionSettings:
+    exact_ops = own.exact_ops if policy == own.policy else min(own.exact_ops, SWEEP_EXACT_OPS)
+    return replace(own, policy=policy, exact_ops=exact_ops)
 
 
 def _sweep_row(plan: Plan, target: Target) -> SweepRow:

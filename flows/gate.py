@@ -18,7 +18,7 @@ from accelmodel.errors import InputError
 from flows.arrivals import seeds_of
 from flows.assembling import busiest_label, plan_weights, tail_ratio
 from flows.digest import RESULTS, code_digest, value_digest, versions
-from flows.inputs import LoadedCandidate
+from flows.inputs import LoadedCandidate, model_digests
 from flows.progress import Watcher, watcher
 from flows.stages import Context, Payload, Work, kill_point
 from flows.store import RUN_DOCUMENT, Store, read_document, write_document
@@ -26,7 +26,7 @@ from flows.tasks.ingress import graphs_of, needed
 from flows.tasks.judge import Dossier
 from flows.tasks.scheduling import NOISE_OF_SECOND_RUN, Service
 from flows.values import Ref, get_frame
-from schemas.candidate import Side
+from schemas.candidate import Candidate, Side
 from schemas.decision import ArtifactDigest, Run, SideLock
 from schemas.errors import DocumentError
 from schemas.policy import Evidence
@@ -130,13 +130,8 @@ class Gate:
         return {
             "workload": [documents[name].model_dump(mode="json") for name in names],
             "graphs": [graphs_of(opened, "numeric", name) for name in names],
-            "weights": [self._model_files(name) for name in names],
+            "weights": [model_digests(self.loaded.inputs, name) for name in names],
         }
-
-    def _model_files(self, workload: str) -> list[str]:
-        """Digests of a model's files."""
-        own = (f"model:{workload}", f"model:{workload}:")
-        return [file.sha256 for file in self.loaded.inputs if file.role == own[0] or file.role.startswith(own[1])]
 
     def busiest(self, works: Sequence[Work], assembled: Payload) -> dict[str, list[Any]]:
         """For each work the plan that served most, and p99 / p50 of what it served."""
@@ -170,8 +165,10 @@ class Gate:
             "misdelivered": misdelivered, "graphs": {name: graphs_of(opened, "graph", name) for name in names},
             "numeric": {name: graphs_of(opened, "numeric", name) for name in names},
             "target": opened["values"]["target"], "arrivals": self.arrivals(opened), "seeds": list(seeds_of(document)),
-            "warnings": [*opened["facts"]["warnings"], *again["comparator"]["facts"]["warnings"],
-                         *again["candidate"]["facts"]["warnings"]],
+            "warnings": [
+                *_of_profiles(document), *opened["facts"]["warnings"],
+                *(text for side in SIDES for text in again[side]["facts"]["warnings"]),
+            ],
             "today": date.today().isoformat() if document.policy.waivers else None,
         }  # fmt: skip
 
@@ -234,6 +231,13 @@ def lock_document(loaded: LoadedCandidate, run_id: str, created: datetime) -> Ru
         candidate=_side_lock(document.candidate), declared_changes=document.declared_changes,
         inputs=loaded.inputs, artifacts=(), command=f"tilegate run {shlex.quote(loaded.path.name)}",
     )  # fmt: skip
+
+
+def _of_profiles(document: Candidate) -> list[str]:
+    """What a reader must know where profiles were given: no check rests on them."""
+    if not (document.comparator.profiles or document.candidate.profiles):
+        return []
+    return ["Measured profiles are kept and shown; every check rests on modelled and replayed evidence."]
 
 
 def _side_lock(side: Side) -> SideLock:

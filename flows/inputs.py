@@ -6,7 +6,7 @@ data) is not trusted: it must lie in the model's own folder, which the importer 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -96,6 +96,12 @@ def load_candidate(path: Path) -> LoadedCandidate:
 def load_target(name: str) -> Target:
     """A built-in target by name, or the target of a file."""
     return _target(name, Path.cwd(), None)[1]
+
+
+def model_digests(inputs: Iterable[InputDigest], workload: str) -> list[str]:
+    """Digests of a model's files, its external data included."""
+    own = (f"model:{workload}", f"model:{workload}:")
+    return [file.sha256 for file in inputs if file.role == own[0] or file.role.startswith(own[1])]
 
 
 def to_settings(document: StageSettings) -> Settings:

@@ -13,7 +13,7 @@ from accelmodel.graph import Graph
 from accelmodel.settings import Settings
 from accelmodel.target import Target
 from flows.hybrids import QUALITY_STAGES, SIDE, Bench, Quality
-from flows.inputs import to_settings
+from flows.inputs import model_digests, to_settings
 from flows.judge.bottleneck import classify, driver_growth
 from flows.judge.checks import CheckResult, evaluate
 from flows.judge.decision import Case, decide, final_results
@@ -135,7 +135,8 @@ def _quality(context: Context, store: Store, document: Candidate, dossier: Dossi
     for workload in document.workloads:
         graphs = {int(batch): get_value(store, ref, Graph) for batch, ref in dossier["numeric"][workload.name].items()}
         model = Path(context["models"][workload.name])
-        found, misdelivered[workload.name] = quality_of(SIDE, workload, model, graphs, target, settings)
+        weights = model_digests(parse(Run, dossier["run"], "run.json").inputs, workload.name)
+        found, misdelivered[workload.name] = quality_of(SIDE, workload, model, weights, graphs, target, settings)
         rows += found
     return from_rows("quality", rows), _known(misdelivered)
 

@@ -2,12 +2,15 @@
 
 Wall seconds (median of the warm runs; the first run of each case is not counted) and peak memory of the process tree:
 `tilegate --help`, `tilegate plan` of ResNet-50 on each kind of target, `tilegate demo` from an empty folder, with the
-part that orchestration takes stated apart, and with --suite the test suite.
+part that orchestration takes stated apart, a whole run over three networks and the Azure trace on each target (where
+the reference data is), and with --suite the test suite.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import re
 import statistics
 import sys
@@ -19,9 +22,13 @@ import onnx
 
 from tests.benchmarks.measure import TILEGATE, Measured, measure
 from tests.benchmarks.report import publish
+from tests.flows.test_real_models import write_real
 
 RESNET_50 = Path(onnx.__file__).parent / "backend/test/data/light/light_resnet50.onnx"
 TARGETS = ("a100-40gb", "edge-npu")
+NETWORKS = ("resnet50", "densenet121", "squeezenet")
+DATA = Path(os.environ.get("TILEGATE_REFERENCE_DATA", Path(__file__).parents[3] / "shared/data"))
+TRACE = DATA / "traffic/AzureLLMInferenceTrace_code.csv"
 
 
 def main() -> None:
@@ -34,6 +41,7 @@ def main() -> None:
         command = [*TILEGATE, "plan", str(RESNET_50), "--target", target]
         rows.append(_row(f"plan resnet50 {target}", command, limit_s=5.0, runs=3))
     rows.append(_demo_row())
+    rows += [_gate_row(target) for target in TARGETS] if TRACE.is_file() else []
     if given.suite:
         rows.append(_row("test suite", [sys.executable, "-m", "pytest", "-q"], limit_s=600.0, runs=1, warmup=0))
     publish("end_to_end", rows, as_json=given.json)
@@ -58,13 +66,24 @@ def _demo_row() -> dict[str, Any]:
     return {**row, "work_seconds": float(found[1]), "orchestration_seconds": float(found[2])}
 
 
+def _gate_row(target: str) -> dict[str, Any]:
+    """A whole run from an empty store: three networks, and a transformer block under the Azure trace."""
+    with tempfile.TemporaryDirectory() as folder:
+        candidate = write_real(Path(folder), target, NETWORKS, TRACE)
+        command = [*TILEGATE, "run", str(candidate), "--store", str(Path(folder) / "runs"), "--json"]
+        taken = _expect(f"run {target}", measure(command), 0)
+    seconds = json.loads(taken.stdout)["seconds"]
+    row = _figures(f"run 4 workloads {target}", [taken], None)
+    return {**row, "work_seconds": seconds["work"], "orchestration_seconds": seconds["orchestration"]}
+
+
 def _expect(case: str, taken: Measured, exit_code: int) -> Measured:
     if taken.exit_code != exit_code:
         raise SystemExit(f"{case}: exit code {taken.exit_code}, expected {exit_code}\n{taken.stdout}{taken.stderr}")
     return taken
 
 
-def _figures(case: str, taken: list[Measured], limit_s: float) -> dict[str, Any]:
+def _figures(case: str, taken: list[Measured], limit_s: float | None) -> dict[str, Any]:
     return {
         "case": case,
         "runs": len(taken),
