@@ -21,8 +21,13 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 def wrong(path: Path, where: str, expected: str, found: str, remedy: str) -> InputError:
     """The error of every profile reader. where: the place in the file, "" for the file as a whole."""
-    place = f"profile {path}" + (f", {where}" if where else "")
-    return InputError(stage="ingress", where=place, expected=expected, found=found, remedy=remedy)
+    place = printable(f"profile {path}" + (f", {where}" if where else ""))
+    return InputError(stage="ingress", where=place, expected=expected, found=printable(found), remedy=remedy)
+
+
+def printable(text: str) -> str:
+    """A text of an untrusted file without what would command a terminal."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 class Source:

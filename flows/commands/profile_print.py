@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from accelmodel.importers.profile_file import printable
 from accelmodel.profile import Profile
 from accelmodel.profile_metrics import ProfileMetrics
 from accelmodel.profile_pair import PER_ITERATION, FusionState, KernelUse, ProfileComparison
@@ -22,15 +23,16 @@ def print_profile(console: Console, name: str, profile: Profile, metrics: Profil
     """One profile: what it is, its metrics, its kernels; findings and warnings last, where they are read."""
     devices = ", ".join(device.name or f"device {device.label}" for device in profile.devices_used())
     says = [f"{key} {value}" for key, value in _says(profile) if value is not None]
-    console.print(Text("; ".join([f"{name}: {profile.kind}", *filter(None, [devices]), *says]), style="bold"))
+    title = "; ".join([f"{name}: {profile.kind}", *filter(None, [devices]), *says])
+    console.print(Text(printable(title), style="bold"))
     if metrics is not None:
         console.print(_grid(_lines(metrics)))
         console.print(_classes(metrics))
         console.print(_kernels(console, metrics))
     for finding in profile.findings:
-        console.print(finding, style="red", markup=False, highlight=False)
+        console.print(printable(finding), style="red", markup=False, highlight=False)
     for warning in profile.warnings:
-        console.print(warning, style="yellow", markup=False, highlight=False)
+        console.print(printable(warning), style="yellow", markup=False, highlight=False)
 
 
 def print_comparison(console: Console, comparison: ProfileComparison) -> None:
@@ -42,7 +44,9 @@ def print_comparison(console: Console, comparison: ProfileComparison) -> None:
         console.print(note, style="yellow", markup=False)
     for each in comparison.differences:
         text = f"{each.field}: {each.before or MISSING} before, {each.after or MISSING} after"
-        console.print(f"{text}: times cannot be laid to software alone.", style="yellow", markup=False, highlight=False)
+        console.print(
+            f"{printable(text)}: times cannot be laid to software alone.", style="yellow", markup=False, highlight=False
+        )
     console.print(_fusion(comparison.before, comparison.after))
     table = _table("class", "kernels before", "after", "µs before", "after")
     for row in comparison.classes:
@@ -113,7 +117,7 @@ def _transfer_lines(metrics: ProfileMetrics) -> Iterator[tuple[str, str]]:
         yield "copies", "none"
     for each in metrics.transfers:
         size = MISSING if each.bytes is None else f"{each.bytes / 1e6:,.3f} MB"
-        yield each.name[:MAX_NAME_CHARS], f"{each.runs:,}, {_us(each.total_ns)} µs, {size}"
+        yield printable(each.name[:MAX_NAME_CHARS]), f"{each.runs:,}, {_us(each.total_ns)} µs, {size}"
 
 
 def _iteration_lines(metrics: ProfileMetrics) -> Iterator[tuple[str, str]]:
@@ -200,7 +204,7 @@ def _table(*headers: str, words: int = 1) -> Table:
 
 def _short(console: Console, name: str) -> Text:
     """A kernel's name without what most share, cut so that the numbers beside it keep their place."""
-    read = name.removeprefix("void ").replace("(anonymous namespace)::", "").replace("at::native::", "")
+    read = printable(name).removeprefix("void ").replace("(anonymous namespace)::", "").replace("at::native::", "")
     most = max(LEAST_NAME_CHARS, console.width - NUMBERS_CHARS)
     return Text(read if len(read) <= most else f"{read[: most - 1]}…")
 
