@@ -195,10 +195,9 @@ def main(arguments: list[str] | None = None) -> int:
     except Finished as finished:
         return finished.code
     except SystemExit as ended:
+        if ended.code == INTERRUPTED:
+            print("interrupted: the same command takes it up again", file=sys.stderr)
         return INVALID_INPUT if ended.code == _USAGE_ERROR else int(ended.code or 0)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read the output has gone
         return 0

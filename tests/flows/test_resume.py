@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from schemas.decision import Run
 from tests.flows.world import Write
 
 # Killed after a stage, or inside one; the next command is killed later, the last one is left alone.
-KILLS = ("ingress", "in:fusion", "execution", "in:scheduling", "lens", "judge", "in:report")
+KILLS = ("in:fusion", "execution", "in:scheduling", "lens", "in:report")
 
 
 def run_gate(
@@ -71,6 +72,37 @@ def test_without_a_server_the_gate_brings_its_own_and_leaves_no_process(write_ca
     for process in servers_of(store):
         process.wait(10)  # the killed command's server ends when its pipe closes
     assert servers_of(store) == []
+
+
+@pytest.mark.slow
+def test_two_processes_with_the_same_command_share_one_run(
+    write_candidate: Write, tmp_path: Path, prefect_server: EmbeddedServer
+) -> None:
+    candidate, store = write_candidate("shared"), tmp_path / "runs"
+    command = [sys.executable, "-m", "flows.cli", "run", str(candidate), "--store", str(store), "-q"]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+
+    assert [process.communicate(timeout=240) for process in both] == [("GO\n", ""), ("GO\n", "")]
+    (run_id,) = Store(store).run_ids()
+    lines = read_log(Store(store).execution_log(run_id))
+    finished = Counter((line["stage"], line["item"]) for line in lines if line["event"] == "finished")
+    assert {key for key, count in finished.items() if count > 1} == {("scheduling", "comparator")}
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_says_how_to_go_on(
+    write_candidate: Write, tmp_path: Path, prefect_server: EmbeddedServer
+) -> None:
+    candidate, store = write_candidate("interrupted"), tmp_path / "runs"
+    command = [sys.executable, "-m", "flows.cli", "run", str(candidate), "--store", str(store)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    log = store / ".logs"
+    while process.poll() is None and not list(log.glob("*.jsonl")):
+        time.sleep(0.02)  # until its first stage has begun
+    process.send_signal(signal.SIGINT)
+
+    assert process.communicate(timeout=60) == ("", "interrupted: the same command takes it up again\n")
+    assert process.returncode == 130
 
 
 def servers_of(store: Path) -> list[psutil.Process]:
