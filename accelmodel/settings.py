@@ -5,6 +5,7 @@ One frozen dataclass a stage. A hybrid takes some of the eight from one side and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 STAGES = ("ingress", "lowering", "fusion", "tiling", "placement", "execution", "scheduling", "assembly")
@@ -70,23 +71,37 @@ class PlacementSettings:
 class ExecutionSettings:
     """launch_mode: `host` or `graph`. extra_barriers: device barriers added to every kernel. noise_cv: coefficient of
     variation of kernel time (lognormal, mean 1). clock_fraction: share of the nominal clock that a throttled
-    device keeps, 1 = none."""
+    device keeps, 1 = none. noise_factors: measured factors of kernel time, one drawn a kernel, instead of noise_cv.
+    throttle_from_us, throttle_clock: the clock schedule of a replay, from each instant on the share of the plan's clock
+    that is kept, until the next one."""
 
     launch_mode: str = "host"
     extra_barriers: int = 0
     noise_cv: float = 0.0
     clock_fraction: float = 1.0
+    noise_factors: tuple[float, ...] = ()
+    throttle_from_us: tuple[float, ...] = ()
+    throttle_clock: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulingSettings:
-    """queue: `fifo`. max_batch, max_wait_us: size-and-wait batching per bucket (1 = none). core_policy: round_robin,
-    least_loaded, join_shortest_queue: which slot (set of cores) a batch goes to."""
+    """queue: order of what waits: fifo, priority, earliest_deadline, weighted_fair. max_batch, max_wait_us:
+    size-and-wait batching (1 = none). core_policy: which slot (set of cores) a batch goes to: round_robin,
+    least_loaded, join_shortest_queue, affinity, partitioned. batching: what a batch may hold: requests of one bucket
+    (`bucket`), of one workload, padded to the largest (`padded`), or of one workload, joining and leaving between
+    iterations (`iteration`). timeout_us: a request that has waited so long leaves (0 = never). By stream: priority
+    (0 first; default 0), weight (default 1), deadline_us after arrival (default: the SLA)."""
 
     queue: str = "fifo"
     max_batch: int = 1
     max_wait_us: float = 0.0
     core_policy: str = "least_loaded"
+    batching: str = "bucket"
+    timeout_us: float = 0.0
+    priority: Mapping[str, int] = field(default_factory=dict)
+    weight: Mapping[str, float] = field(default_factory=dict)
+    deadline_us: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ import polars as pl
 
 from accelmodel.plan import Plan
 from accelmodel.program import Program, as_fallback, program
-from accelmodel.replay import Bucket, Requests, assign_buckets, replay
-from accelmodel.replayed import DRIVERS, Replayed
+from accelmodel.replay import DRIVERS, Bucket, Replayed, Requests, assign_buckets, replay
 from accelmodel.settings import Settings
 from accelmodel.target import Target
 from flows.arrivals import Arrivals

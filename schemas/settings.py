@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from schemas.base import Count, Document, NonNegative, Precision
+from schemas.base import Count, Document, Name, NonNegative, Positive, Precision
 
 
 class Ingress(Document):
@@ -67,17 +67,48 @@ class Execution(Document):
     """Coefficient of variation of kernel time (lognormal, mean 1)."""
     clock_fraction: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     """Share of the nominal clock that a throttled device keeps; 1 means no throttling."""
+    noise_factors: tuple[Positive, ...] = ()
+    """Measured factors of kernel time, one drawn for each kernel run; instead of noise_cv."""
+    throttle_from_us: tuple[NonNegative, ...] = ()
+    """Clock schedule of the replay: the instants from which each share of throttle_clock holds, microseconds."""
+    throttle_clock: tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...] = ()
+    """Share of the plan's clock that is kept from each instant of throttle_from_us on."""
+
+    @model_validator(mode="after")
+    def _schedule_agrees(self) -> Execution:
+        instants = self.throttle_from_us
+        if len(instants) != len(self.throttle_clock) or list(instants) != sorted(set(instants)):
+            raise ValueError(
+                "throttle_from_us and throttle_clock: give as many instants, ascending, as shares; found "
+                f"{len(instants)} instants and {len(self.throttle_clock)} shares"
+            )
+        if self.noise_factors and self.noise_cv > 0:
+            raise ValueError("noise_factors and noise_cv: give one of the two")
+        return self
 
 
 class Scheduling(Document):
-    queue: Literal["fifo"] = "fifo"
+    queue: Literal["fifo", "priority", "earliest_deadline", "weighted_fair"] = "fifo"
     """Order in which waiting requests are served."""
     max_batch: Annotated[int, Field(ge=1, le=64)] = 1
     """Most requests in one batch; above 1 every workload needs a batch_dim."""
     max_wait_us: NonNegative = 0.0
     """Longest that a request waits for its batch to fill, microseconds."""
-    core_policy: Literal["round_robin", "least_loaded", "join_shortest_queue"] = "least_loaded"
+    core_policy: Literal["round_robin", "least_loaded", "join_shortest_queue", "affinity", "partitioned"] = (
+        "least_loaded"
+    )
     """Which set of cores a batch goes to."""
+    batching: Literal["bucket", "padded", "iteration"] = "bucket"
+    """What a batch may hold: requests of one bucket; of one workload, padded to the largest; of one workload, joining
+    and leaving between iterations."""
+    timeout_us: NonNegative = 0.0
+    """Longest that a request waits before it leaves, microseconds. 0 means that it waits as long as it takes."""
+    priority: dict[Name, Annotated[int, Field(ge=0, le=1000)]] = {}
+    """Level of each stream under queue `priority`, 0 served first; streams left out are 0."""
+    weight: dict[Name, Positive] = {}
+    """Share of each stream under queue `weighted_fair`, relative; streams left out have 1."""
+    deadline_us: dict[Name, Positive] = {}
+    """Deadline of each stream after its arrival under queue `earliest_deadline`; streams left out have the SLA."""
 
 
 class Assembly(Document):

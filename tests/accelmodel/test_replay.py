@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from accelmodel.errors import InputError
-from accelmodel.replay import CORE_POLICIES, Bucket, assign_buckets, replay
-from accelmodel.replayed import DRIVERS, Replayed
+from accelmodel.replay import CORE_POLICIES, DRIVERS, Bucket, Replayed, assign_buckets, replay
 from accelmodel.settings import SchedulingSettings, Settings
 from tests.accelmodel.worlds import US, bucket, program, requests, settings, target
 

@@ -8,8 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from accelmodel.replay import replay
-from accelmodel.replayed import Replayed
+from accelmodel.replay import Replayed, replay
 from tests.accelmodel.worlds import US, bucket, program, requests, settings, target
 
 COUNT = 300_000

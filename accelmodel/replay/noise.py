@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from accelmodel.compiled import compiled
 
@@ -28,9 +29,21 @@ def _mix(value: np.uint64) -> np.uint64:
 
 
 @compiled
+def _key(seed: int, request: int, kernel: int) -> np.uint64:
+    return _mix(_mix(np.uint64(seed)) ^ _mix((np.uint64(request) << _S32) | np.uint64(kernel)))
+
+
+@compiled
+def measured_factor(seed: int, request: int, kernel: int, factors: npt.NDArray[np.float64]) -> float:
+    """One of the measured factors, each equally likely. [F]"""
+    uniform = float(_key(seed, request, kernel) >> _S11) * _UNIT
+    return float(factors[int(uniform * len(factors))])
+
+
+@compiled
 def lognormal_factor(seed: int, request: int, kernel: int, sigma: float) -> float:
     """Lognormal factor of mean 1: exp(sigma * z - sigma^2 / 2), z standard normal by Box and Muller."""
-    key = _mix(_mix(np.uint64(seed)) ^ _mix((np.uint64(request) << _S32) | np.uint64(kernel)))
+    key = _key(seed, request, kernel)
     radius = (float(key >> _S11) + 0.5) * _UNIT
     angle = float(_mix(key) >> _S11) * _UNIT
     z = math.sqrt(-2.0 * math.log(radius)) * math.cos(2.0 * math.pi * angle)
