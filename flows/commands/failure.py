@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from accelmodel.errors import InputError
+from accelmodel.importers.profile_file import printable
 from flows.embedded import OrchestrationError
 from flows.store import Store, StoreError
 from schemas.errors import DocumentError
@@ -21,7 +22,8 @@ _BAD_INPUT = (InputError, DocumentError, StoreError)
 def explain(error: Exception, arguments: Sequence[str]) -> int:
     """Say what happened on standard error and give the exit code."""
     if isinstance(error, _BAD_INPUT):
-        print(f"error: {error}", file=sys.stderr)
+        said = "\n".join(printable(line) for line in str(error).split("\n"))
+        print(f"error: {said}", file=sys.stderr)
         return INVALID_INPUT
     if isinstance(error, OrchestrationError):
         print(f"error: {error}", file=sys.stderr)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from accelmodel.compile import compile_plan, reference_plan, unfused_costs
 from accelmodel.importers.onnx import read_graph
+from accelmodel.importers.profile_file import printable
 from accelmodel.memo import Memo
 from accelmodel.metrics import PrimaryMetrics, primary_metrics
 from accelmodel.plan import Plan
@@ -71,19 +72,20 @@ def print_plan(console: Console, plan: Plan, rows: Sequence[Row], metrics: Prima
     """The worksheet, what cannot run, and the primary metrics."""
     policy = plan.grouping.policy
     exact = "exact" if plan.grouping.exact else "not proven least"
-    console.print(f"{plan.workload} on {plan.target}: policy {policy} ({exact}), {len(rows)} kernels", highlight=False)
+    title = printable(f"{plan.workload} on {plan.target}: policy {policy} ({exact}), {len(rows)} kernels")
+    console.print(title, markup=False, highlight=False)
     table = Table(
         "kernel", "ops", "tile", "µs", "DRAM MB", "spill MB", "bottleneck alone → fused", "DRAM ÷ bound", box=None
     )
     for column in table.columns[3:6]:
         column.justify = "right"
     for row in rows:
-        table.add_row(*(Text(cell) for cell in _cells(row)))
+        table.add_row(*(Text(printable(cell)) for cell in _cells(row)))
     console.print(table)
     for item in plan.infeasible:
-        console.print(f"cannot run: {item.group}: {item.reason}", style="red", markup=False)
+        console.print(printable(f"cannot run: {item.group}: {item.reason}"), style="red", markup=False)
     for note in plan.grouping.notes:
-        console.print(note, style="dim", markup=False)
+        console.print(printable(note), style="dim", markup=False)
     console.print(_metrics_table(metrics))
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from accelmodel.compile import compile_plan
+from accelmodel.importers.profile_file import printable
 from accelmodel.importers.traffic import read_traffic
 from accelmodel.memo import Memo
 from accelmodel.plan import Plan
@@ -78,7 +79,7 @@ def print_tails(console: Console, found: Mapping[str, Mapping[str, Any]]) -> Non
     console.print(drivers)
     for side in SIDES:
         for warning in found[side]["warnings"]:
-            console.print(warning, style="yellow", markup=False)
+            console.print(printable(warning), style="yellow", markup=False)
 
 
 def _served(loaded: LoadedCandidate, side: str, arrivals: tuple[Arrivals, ...], memo: Memo) -> Served:

@@ -98,10 +98,12 @@ def print_timings(console: Console, seconds: Mapping[str, float]) -> None:
 
 
 def _plain(text: str) -> Any:
-    """Text as it is: brackets in a name are no markup."""
+    """Text as it is: brackets in a name are no markup, and nothing in it commands the terminal."""
     from rich.text import Text
 
-    return Text(text, overflow="fold")
+    from accelmodel.importers.profile_file import printable
+
+    return Text(printable(text), overflow="fold")
 
 
 @contextmanager

@@ -198,6 +198,24 @@ def test_plan_prints_worksheet_and_metrics(block_model: Path, capsys: pytest.Cap
     assert {row["policy"] for row in fused["kernels"]} == {"pattern"}
 
 
+def test_names_of_a_model_cannot_command_the_terminal(
+    block_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    model = onnx.load(block_model)
+    model.graph.node[0].name = "\x1b[2J[red]<script>"
+    onnx.save(model, tmp_path / "named.onnx")
+    options = ["-t", "edge-npu", "-s", "batch=1", "-s", "sequence=8"]
+    code, out, _ = said(capsys, "plan", str(tmp_path / "named.onnx"), *options)
+
+    assert code == 0
+    assert "\x1b" not in out
+    assert "[2J[red]" in out
+    code, _, err = said(capsys, "plan", str(tmp_path / "\x1bnone.onnx"), *options)
+    assert code == 3
+    assert "\x1b" not in err
+
+
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
