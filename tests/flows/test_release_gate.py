@@ -96,8 +96,9 @@ def test_each_stage_works_on_each_item_once(judged: dict[str, Any]) -> None:
     done = work_done(judged["store"], judged["slower"]["run_id"])
 
     assert {stage for stage, _ in done} == set(STAGES)
-    assert done["scheduling", "comparator"] == 2  # its second run, under other noise, is one of them
-    assert {item: count for item, count in done.items() if count > 1} == {("scheduling", "comparator"): 2}
+    assert done.pop(("scheduling", "comparator")) == 2  # its second run, under other noise, is one of them
+    del done["report", ""]  # a history that has grown is a new page
+    assert set(done.values()) == {1}
 
 
 def test_a_second_candidate_shares_the_stages_that_it_has_in_common(judged: dict[str, Any]) -> None:
