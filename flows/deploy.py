@@ -28,7 +28,6 @@ POOL = "tilegate"
 EVENT = "tilegate.candidate.announced"
 RESOURCE = "tilegate.candidate."
 NIGHTLY_CRON = "0 2 * * *"
-ENTRYPOINT = "flows.release_gate.release_gate"
 DEFAULT_API = "http://127.0.0.1:4200/api"
 STARTUP_TIMEOUT_S = 180.0
 POLL_S = 0.2
