@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from accelmodel.compiled import compiled
-from accelmodel.replay.records import COMPLETED, EVENT, NEVER, OCCUPIED, Work
+from accelmodel.replay.records import COMPLETED, COMPUTE, EVENT, NEVER, OCCUPIED, Work
 from accelmodel.replay.slots import issue, step
 from accelmodel.replay.tree import lowest, set_key
 
@@ -18,7 +20,7 @@ from accelmodel.replay.tree import lowest, set_key
 @compiled
 def run_in_order(work: Work, start: Any, end: Any, slot_of: Any, status: Any, fixed: Any) -> None:
     """Run all requests, in place. start, end, slot_of, status [N]. fixed [P, 2 + D]: time, bytes and drivers of each
-    program; [0, 0] where they differ from request to request."""
+    program, but for the scale of its one kernel's compute time; no rows where more differs from request to request."""
     clock, free, idle = work.clocks[0], work.trees[EVENT], work.trees[OCCUPIED]
     now = work.arrival[0]
     for r in range(len(work.arrival)):
@@ -47,7 +49,8 @@ def run_in_order(work: Work, start: Any, end: Any, slot_of: Any, status: Any, fi
 @compiled
 def fix_programs(work: Work, fixed: Any) -> None:
     """Time, bytes and drivers of each program, which are the same for every request. fixed [P, 2 + D], zeros."""
-    slot, clock = work.slots[0], work.clocks[0]
+    slot, clock, rule = work.slots[0], work.clocks[0], work.rules[0]
+    scaled, rule.scaled = rule.scaled, 0
     for p in range(len(fixed)):
         slot.program = p
         for driver in work.drivers:
@@ -58,7 +61,7 @@ def fix_programs(work: Work, fixed: Any) -> None:
         for row in range(len(work.drivers)):
             fixed[p, 2 + row] = work.spent[0, work.drivers[row]]
         slot.demand = 0.0
-    clock.kernels, clock.moved = 0, 0
+    clock.kernels, clock.moved, rule.scaled = 0, 0, scaled
 
 
 @compiled
@@ -73,12 +76,16 @@ def _release(work: Work, s: int) -> None:
 
 @compiled
 def _take_fixed(work: Work, slot: Any, r: int, fixed: Any) -> None:
-    p = slot.program
-    slot.event = slot.start + fixed[p, 0]
+    p, more = slot.program, 0
+    if work.rules[0].scaled:
+        compute = work.kernels[work.first[p]].compute
+        more = int(np.rint(compute * work.scale[r])) - compute
+    slot.event = slot.start + fixed[p, 0] + more
     work.clocks[0].kernels += work.first[p + 1] - work.first[p]
     work.clocks[0].moved += fixed[p, 1]
     for row in range(len(work.drivers)):
-        work.runs[row, r] = fixed[p, 2 + row]
+        driver = work.drivers[row]
+        work.runs[row, r] = fixed[p, 2 + row] + (more if driver == COMPUTE else 0)
 
 
 @compiled

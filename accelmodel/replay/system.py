@@ -63,9 +63,11 @@ class System:
 
     @property
     def varies(self) -> bool:
-        """Whether a program takes another time from request to request, even alone."""
-        rule = self.rules[0]
-        return bool(rule["scaled"] or rule["noise_sigma"] > 0 or len(self.factors) or len(self.throttle))
+        """Whether a program takes another time from request to request, even alone, and not just by the scale of its
+        one kernel."""
+        lone = bool((np.diff(self.first) == 1).all()) and not self.kernels["fallback"].any()
+        scaled = bool(self.rules[0]["scaled"]) and not lone
+        return bool(scaled or self.rules[0]["noise_sigma"] > 0 or len(self.factors) or len(self.throttle))
 
 
 def build_system(

@@ -3,12 +3,13 @@
 Service times are exponential through `service_scale`; one unit of service is a microsecond.
 """
 
-import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from accelmodel.replay import Replayed, replay
+from tests.accelmodel import queueing
 from tests.accelmodel.worlds import US, bucket, program, requests, settings, target
 
 COUNT = 300_000
@@ -24,18 +25,12 @@ def exponential(seed: int, count: int = COUNT) -> np.ndarray:
     return np.random.default_rng([seed, 1]).exponential(1.0, count)
 
 
-def mean_and_error(values: np.ndarray, batches: int = 40) -> tuple[float, float]:
-    """Mean after warm-up and its standard error from batch means, which respects the dependence in a queue."""
-    means = np.array([part.mean() for part in np.array_split(values[WARM_UP:], batches)])
-    return float(means.mean()), float(means.std(ddof=1) / math.sqrt(batches))
-
-
 def wait(result: Replayed) -> np.ndarray:
     return (result.start_ps - result.arrival_ps) / US
 
 
 def agrees(values: np.ndarray, expected: float) -> bool:
-    mean, error = mean_and_error(values)
+    mean, error = queueing.mean_and_error(values, WARM_UP)
     assert error < 0.15 * expected, "the run is too short to say anything"
     return abs(mean - expected) < 5 * error
 
@@ -43,43 +38,66 @@ def agrees(values: np.ndarray, expected: float) -> bool:
 ONE_UNIT = program([{"compute": US}])
 
 
-def erlang_c(servers: int, load: float) -> float:
-    """Probability of waiting in M/M/c; load = arrival rate / service rate."""
-    tail = load**servers / math.factorial(servers) * servers / (servers - load)
-    return tail / (sum(load**n / math.factorial(n) for n in range(servers)) + tail)
-
-
+@pytest.mark.parametrize("by_events", [False, True], ids=["recursion", "events"])
 @pytest.mark.parametrize(("servers", "utilisation"), [(1, 0.7), (4, 0.8), (8, 0.8)])
-def test_waits_of_m_m_c_follow_erlang(servers: int, utilisation: float) -> None:
-    load = servers * utilisation
-    arrivals = requests(poisson(load, seed=servers))
-    result = replay(arrivals, [bucket(ONE_UNIT)], target(slots=servers), settings(), 0, exponential(servers))
-    p_wait = erlang_c(servers, load)
-    assert agrees((wait(result) > 0).astype(float), p_wait)
-    assert agrees(wait(result), p_wait / (servers - load))
-    p95 = math.log(p_wait / 0.05) / (servers - load)
-    assert agrees((wait(result) > p95).astype(float), 0.05)
+def test_waits_of_m_m_c_follow_erlang(servers: int, utilisation: float, by_events: bool) -> None:
+    load, count = servers * utilisation, COUNT if servers < 8 else 1_000_000
+    arrivals = requests(poisson(load, servers, count))
+    chosen = settings(admit=10**9 if by_events else 0)
+    result = replay(arrivals, [bucket(ONE_UNIT)], target(slots=servers), chosen, 0, exponential(servers, count))
+    expected = queueing.m_m_c_wait(servers, load)
+    assert agrees((wait(result) > 0).astype(float), expected[0])
+    assert agrees(wait(result), queueing.mean(expected))
+    assert agrees((wait(result) > queueing.quantile(expected, 0.95)).astype(float), 0.05)
+    assert agrees((wait(result) > queueing.quantile(expected, 0.99)).astype(float), 0.01)
     assert result.utilisation == pytest.approx(utilisation, rel=0.02)
     assert not result.unstable
 
 
+def test_the_closed_forms_give_the_published_figures() -> None:
+    m_m_4, bulk = queueing.m_m_c_wait(4, 3.2), queueing.bulk_wait(3.2, 4)
+    assert m_m_4[0] == pytest.approx(0.596432, abs=1e-6)
+    assert queueing.mean(m_m_4) == pytest.approx(0.745541, abs=1e-6)
+    assert queueing.quantile(m_m_4, 0.99) == pytest.approx(5.1105, abs=1e-4)
+    assert queueing.mean(bulk) == pytest.approx(3.18062, abs=1e-5)
+    assert queueing.quantile(bulk, 0.99) == pytest.approx(14.9589, abs=1e-4)
+
+
 def test_m_d_1_waits_half_as_long_as_m_m_1() -> None:
     result = replay(requests(poisson(0.7, seed=5)), [bucket(ONE_UNIT)], target(), settings(), 0)
-    assert agrees(wait(result), 0.7 / (2 * (1 - 0.7)))  # Pollaczek and Khinchine
+    assert agrees(wait(result), queueing.m_g_1_wait(0.7, 1.0))
+    for time in (1.0, 3.5):
+        assert agrees((wait(result) > time).astype(float), queueing.m_d_1_exceeds(0.7, time))
 
 
 def test_lognormal_noise_gives_the_wait_of_m_g_1() -> None:
     result = replay(requests(poisson(0.6, seed=6)), [bucket(ONE_UNIT)], target(), settings(noise=0.8), 11)
-    assert agrees(wait(result), 0.6 * (1 + 0.8**2) / (2 * (1 - 0.6)))
+    assert agrees(wait(result), queueing.m_g_1_wait(0.6, 1 + 0.8**2))
 
 
 def test_bulk_service_takes_up_to_four_at_once() -> None:
-    """M/M(1,4)/1 at 3.2 arrivals a service: with r the root of r + r^2 + r^3 + r^4 = 3.2 below 1, the wait is
-    geometric in the number that waits (Chaudhry and Templeton 1983); mean 3.18062."""
+    """M/M(1,4)/1 at 3.2 arrivals a service."""
     programs = bucket(*(program([{"compute": US}], batch=size) for size in (1, 2, 4)))
-    arrivals = requests(poisson(3.2, seed=7))
-    result = replay(arrivals, [programs], target(), settings(batch=4), 0, exponential(7))
-    assert agrees(wait(result), 3.18062)
+    count = 1_500_000  # the queue forgets slowly
+    arrivals = requests(poisson(3.2, 7, count))
+    result = replay(arrivals, [programs], target(), settings(batch=4), 0, exponential(7, count))
+    expected = queueing.bulk_wait(3.2, 4)
+    assert agrees((wait(result) > 0).astype(float), expected[0])
+    assert agrees(wait(result), queueing.mean(expected))
+    assert agrees((wait(result) > queueing.quantile(expected, 0.99)).astype(float), 0.01)
+
+
+def test_two_classes_with_priority_wait_as_cobham_says_and_conserve_work() -> None:
+    rates = (0.3, 0.4)
+    classes = (np.random.default_rng(12).random(COUNT) < rates[1] / sum(rates)).astype(np.int32)
+    arrivals = replace(requests(poisson(sum(rates), seed=12)), stream=classes, streams=("urgent", "batch"))
+    chosen = settings(queue="priority", priority={"batch": 1})
+    result = replay(arrivals, [bucket(ONE_UNIT)], target(), chosen, 0, exponential(12))
+    waits = [wait(result) * (classes == which) * sum(rates) / rates[which] for which in (0, 1)]
+    for which, expected in enumerate(queueing.cobham_waits(rates, 2.0)):
+        assert agrees(waits[which], expected)
+    weighed = sum(rate * values for rate, values in zip(rates, waits, strict=True))
+    assert agrees(weighed, sum(rates) * queueing.m_g_1_wait(sum(rates), 2.0))  # Kleinrock's conservation law
 
 
 @pytest.mark.parametrize("cv", [0.0, 1.0])

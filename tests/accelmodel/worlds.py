@@ -1,6 +1,7 @@
 """Small worlds for replay and timeline: a target with one figure that matters, programs from a few numbers."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -50,10 +51,12 @@ def bucket(*programs: Program, fallback: bool = False) -> Bucket:
 
 
 def settings(
-    *, batch: int = 1, wait_us: float = 0.0, policy: str = "least_loaded", noise: float = 0.0, admit: int = 0
-) -> Settings:
+    *, batch: int = 1, wait_us: float = 0.0, policy: str = "least_loaded", noise: float = 0.0, admit: int = 0,
+    **scheduling: Any,
+) -> Settings:  # fmt: skip
+    """scheduling: further settings of that stage."""
     return Settings(
         ingress=IngressSettings(admit_limit=admit),
         execution=ExecutionSettings(noise_cv=noise),
-        scheduling=SchedulingSettings(max_batch=batch, max_wait_us=wait_us, core_policy=policy),
+        scheduling=SchedulingSettings(max_batch=batch, max_wait_us=wait_us, core_policy=policy, **scheduling),
     )
