@@ -137,7 +137,8 @@ class Spans:
 
     def label(self, name: str, values: Sequence[object], write: Callable[[Any], str | None] = str) -> None:
         """Append to the column of texts of that name."""
-        keys: list[Hashable] = [hashable(value) for value in values]
+        nested = (list, dict)
+        keys: list[Hashable] = [hashable(value) if type(value) in nested else value for value in values]
         self._texts.setdefault(name, Texts(self._too_long)).add(keys, write)
 
     def column(self, name: str) -> Column:

@@ -73,7 +73,7 @@ def opened_tables(path: Path) -> Iterator[Tables]:
         with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_WAIT_S)) as connection:
             _guard(connection)
             yield Tables(connection, path)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter: a damaged name of a table or column
         if "locked" in str(error) or "busy" in str(error):
             remedy = "Close the program that is writing it, or copy the file once it is done."
             raise wrong(path, "", "a database that nobody is writing", str(error), remedy) from error

@@ -29,7 +29,8 @@ def test_a_bare_list_of_trace_events_is_a_trace(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "named"),
     [(b"PAR1....", "Parquet"), (b"PK\x03\x04....", "zip"), (b"\x28\xb5\x2f\xfd....", "zstd"),
-     (b"\xff\xfeI\x00", "UTF-16"), (gzip.compress(gzip.compress(b"{}")), "gzip data inside"), (b"\x7fELF....", "begins with")],
+     (b"\xff\xfeI\x00", "UTF-16"), (gzip.compress(gzip.compress(b"{}")), "gzip data inside"),
+     (b"\x7fELF....", "begins with")],
 )  # fmt: skip
 def test_other_files_are_named(data: bytes, named: str, tmp_path: Path) -> None:
     path = tmp_path / "x"
