@@ -94,7 +94,8 @@ class EmbeddedServer:
         with (self.home / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "flows.embedded_server", str(self._socket.fileno())],
-                env={**os.environ, **self.environment, **_LEAN, "PREFECT_LOGGING_LEVEL": "ERROR"},
+                env={**os.environ, **self.environment, **_LEAN, "PREFECT_LOGGING_LEVEL": "ERROR",
+                     "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{self.home / 'prefect.db'}"},
                 pass_fds=[self._socket.fileno()], stdin=subprocess.PIPE, stdout=log, stderr=log,
                 start_new_session=True,  # Ctrl-C is for the command; the server ends with its pipe
             )  # fmt: skip
@@ -107,8 +108,8 @@ class EmbeddedServer:
             if ended or time.perf_counter() - begun > timeout_s:
                 how = "ended" if ended else f"did not answer within {timeout_s:.0f} s"
                 raise OrchestrationError(
-                    f"The embedded Prefect server {how}; its log is {self.home / 'server.log'}. "
-                    f"Try again, or set {API_VARIABLE} to a running server."
+                    f"The embedded Prefect server {how}; its log is {self.home / 'server.log'}. Delete "
+                    f"{self.home} (nothing is lost) and try again, or set {API_VARIABLE} to a running server."
                 )
             time.sleep(POLL_S)
         now = time.perf_counter()
