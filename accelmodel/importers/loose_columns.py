@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from decimal import Decimal, InvalidOperation
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,10 @@ def whole_numbers(values: Sequence[object]) -> Column:
     """Each value as a 64-bit integer; what is no whole number (nothing, a word, a list) is not known. [N]"""
     if not values:
         return Column.none(0)
-    if all(type(value) is int for value in values):
+    kinds = set(map(type, values))
+    if kinds == {NoneType}:
+        return Column.none(len(values))
+    if kinds == {int}:
         try:
             return Column.of(np.array(values, np.int64))
         except OverflowError:

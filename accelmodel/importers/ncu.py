@@ -20,7 +20,7 @@ from accelmodel.importers.profile_file import Source, wrong
 from accelmodel.profile import Column, Device, Labels, Profile, ProfileMetadata, ProfileRows
 
 MAX_KERNELS = 200_000
-MAX_TEXT_CHARS = 2_000
+MAX_TEXT_CHARS, MAX_VALUE = 2_000, 2.0**60
 MAX_REMARKS = 5
 NO_LANE = "(not said)"
 _METRIC, _VALUE, _UNIT, _KERNEL, _ID = "Metric Name", "Metric Value", "Metric Unit", "Kernel Name", "ID"
@@ -82,18 +82,20 @@ def _read_long(table: Table) -> tuple[list[_Kernel], dict[str, str]]:
             table.source.path, "header", f"the columns {_ID}, {_METRIC}, {_UNIT} and {_VALUE}",
             f"no {', '.join(missing)}", "Give the CSV as ncu wrote it.",
         )  # fmt: skip
+    place = {name: index for index, name in enumerate(table.columns)}
+    number, metric, unit, value = (place[name] for name in (_ID, _METRIC, _UNIT, _VALUE))
+    process = place.get("Process ID", number)
     kernels: dict[tuple[str, str], _Kernel] = {}
     facts: dict[str, str] = {}
     for line, cells in table.rows():
-        row = dict(zip(table.columns, cells, strict=True))
-        key = row.get("Process ID", ""), row[_ID]
-        kernel = kernels.get(key) or kernels.setdefault(key, _kernel(table, line, row, len(kernels)))
-        metric = row[_METRIC]
-        if row.get("CC"):
-            facts.setdefault("CC", row["CC"][:MAX_TEXT_CHARS])
-        if metric in (_DEVICE_NAME, _DEVICE_CORES):
-            facts.setdefault(metric, row[_VALUE][:MAX_TEXT_CHARS])
-        _keep(table, line, kernel, metric, row[_UNIT], row[_VALUE])
+        kernel = kernels.get((cells[process], cells[number]))
+        if kernel is None:
+            row = dict(zip(table.columns, cells, strict=True))
+            kernel = kernels[cells[process], cells[number]] = _kernel(table, line, row, len(kernels))
+            _note(facts, row, ("CC",))
+        if cells[metric] in (_DEVICE_NAME, _DEVICE_CORES):
+            facts.setdefault(cells[metric], cells[value][:MAX_TEXT_CHARS])
+        _keep(table, line, kernel, cells[metric], cells[unit], cells[value])
     return list(kernels.values()), facts
 
 
@@ -115,10 +117,15 @@ def _read_raw(table: Table) -> tuple[list[_Kernel], dict[str, str]]:
         for index in measured:
             _keep(table, line, kernel, table.columns[index], units[index], cells[index])
         kernels.append(kernel)
-        for name in ("CC", _DEVICE_NAME, _DEVICE_CORES):
-            if row.get(name):
-                facts.setdefault(name, row[name][:MAX_TEXT_CHARS])
+        _note(facts, row, ("CC", _DEVICE_NAME, _DEVICE_CORES))
     return kernels, facts
+
+
+def _note(facts: dict[str, str], row: Mapping[str, str], names: Sequence[str]) -> None:
+    """Keep the first value that is said of each."""
+    for name in names:
+        if row.get(name):
+            facts.setdefault(name, row[name][:MAX_TEXT_CHARS])
 
 
 def _kernel(table: Table, line: int, row: Mapping[str, str], already: int) -> _Kernel:
@@ -142,11 +149,12 @@ def _keep(table: Table, line: int, kernel: _Kernel, metric: str, unit: str, text
         if unit:
             check_locale(text, refuse)
         return
-    value = read_value(metric, unit, text, refuse)
-    if value is not None and not 0 <= value < 2**62:
+    name, value = METRICS[metric][0], read_value(metric, unit, text, refuse)
+    if value is None or name in kernel.values:
+        return
+    if not 0 <= value < MAX_VALUE:
         raise refuse("a value within 64 bits, not negative", repr(text[:40]), "Export it again.")
-    if value is not None:
-        kernel.values.setdefault(METRICS[metric][0], value)
+    kernel.values[name] = value
 
 
 def _rows(kernels: Sequence[_Kernel]) -> ProfileRows:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from accelmodel.errors import InputError
 from accelmodel.importers.profile_file import Source, wrong
 
-MAX_EVENT_BYTES = 16 * 2**20
+MAX_EVENT_BYTES = 4 * 2**20
 MAX_HEAD_BYTES = 64 * 2**20
 MAX_TRIES = 100  # places that look like the list's key and are not, before a file is given up
 KEY_BYTES = 256  # the key, its colon and its bracket stand within so many bytes
