@@ -8,7 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from accelmodel.traffic import PS_PER_S, Traffic, TrafficSpec, generate_traffic, resample_blocks, scale_rate, take
+from accelmodel.traffic import (
+    PS_PER_S,
+    Traffic,
+    TrafficSpec,
+    generate_traffic,
+    resample_blocks,
+    scale_rate,
+    stretch,
+    take,
+    thin,
+)
 from schemas.candidate import Candidate, GeneratedTraffic
 
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -18,13 +28,14 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
     """One replication, in order of arrival. arrival_ps [N]; size [N]; stream [N], index into `streams`; workload [N],
-    index into the candidate's workloads."""
+    index into the candidate's workloads; iterations [N], None: one each."""
 
     arrival_ps: npt.NDArray[np.int64]
     size: npt.NDArray[np.int64]
     stream: npt.NDArray[np.int32]
     streams: tuple[str, ...]
     workload: npt.NDArray[np.int32]
+    iterations: npt.NDArray[np.int32] | None = None
 
 
 def replications(document: Candidate, recorded: Traffic | None) -> tuple[Arrivals, ...]:
@@ -45,14 +56,17 @@ def _replication(document: Candidate, recorded: Traffic | None, seed: int) -> Tr
     if traffic.generate is not None:
         return generate_traffic(to_spec(traffic.generate), seed)
     assert traffic.file is not None and recorded is not None  # the document holds exactly one of the two
-    scaled = scale_rate(recorded, traffic.file.rate_scale)
+    scaled = stretch(scale_rate(recorded, traffic.file.rate_scale), traffic.file.stretch)
+    if traffic.file.thin < 1:
+        scaled = thin(scaled, traffic.file.thin, seed)
     return resample_blocks(scaled, traffic.file.block_s, seed, scaled.span_ps / PS_PER_S)
 
 
 def _arrivals(traffic: Traffic, document: Candidate, weights: Sequence[float], seed: int) -> Arrivals:
     kept = take(traffic, document.traffic.max_requests)
     workload = assign_workloads(len(kept), weights, seed)
-    return Arrivals(kept.arrival_ps, kept.size, kept.stream, kept.stream_names, workload)
+    repeats = None if kept.iterations is None else kept.iterations.astype(np.int32)
+    return Arrivals(kept.arrival_ps, kept.size, kept.stream, kept.stream_names, workload, repeats)
 
 
 def to_spec(document: GeneratedTraffic) -> TrafficSpec:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,12 +60,43 @@ def replay_side(
     frames, unstable, warnings, used = [], [], [], []
     for number, (arrivals, seed) in enumerate(zip(replications, seeds, strict=True)):
         bucket = _buckets_of(fleet, arrivals, settings.ingress.bucket_rule)
-        result = replay(Requests(arrivals.arrival_ps, bucket, arrivals.stream), fleet.buckets, target, settings, seed)
+        result = replay(_asked(arrivals, bucket), fleet.buckets, target, settings, seed)
         frames.append(_rows(side, number, fleet, arrivals, result, settings.assembly.sla_us))
         used.append(result.utilisation)
         unstable += [number] if result.unstable else []
         warnings += [f"{side}, replication {number}: {text}" for text in result.warnings]
     return Served(pl.concat(frames), tuple(unstable), float(np.mean(used)), tuple(warnings))
+
+
+def replay_at(
+    workloads: Sequence[Workload],
+    plans: Mapping[str, Mapping[str, Plan]],
+    settings: Settings,
+    target: Target,
+    replications: Sequence[Arrivals],
+    seeds: Sequence[int],
+) -> Callable[[float], tuple[Replayed, ...]]:
+    """A function of a factor on the rate: the same requests, their arrivals compressed by it, one result each
+    replication. Seeds and requests are the same at every rate."""
+    fleet = _fleet(workloads, plans, settings)
+    chosen = [_buckets_of(fleet, arrivals, settings.ingress.bucket_rule) for arrivals in replications]
+
+    def run(factor: float) -> tuple[Replayed, ...]:
+        return tuple(
+            replay(_asked(compressed(arrivals, factor), bucket), fleet.buckets, target, settings, seed)
+            for arrivals, bucket, seed in zip(replications, chosen, seeds, strict=True)
+        )
+
+    return run
+
+
+def compressed(arrivals: Arrivals, factor: float) -> Arrivals:
+    """The same requests at `factor` times the rate."""
+    return dataclasses.replace(arrivals, arrival_ps=np.rint(arrivals.arrival_ps / factor).astype(np.int64))
+
+
+def _asked(arrivals: Arrivals, bucket: np.ndarray) -> Requests:
+    return Requests(arrivals.arrival_ps, bucket, arrivals.stream, arrivals.iterations, arrivals.streams)
 
 
 def bucket_size(workload: Workload, index: int) -> int:
@@ -118,7 +150,7 @@ def _rows(
     side: str, replication: int, fleet: _Fleet, arrivals: Arrivals, result: Replayed, sla_us: float
 ) -> pl.DataFrame:
     """Rows of one replication, in order of arrival."""
-    count, done = len(arrivals.arrival_ps), ~result.rejected
+    count, done = len(arrivals.arrival_ps), result.completed
     names, streams = np.array(fleet.names), np.array(arrivals.streams)
     workloads = np.array([bucket.workload for bucket in fleet.buckets])
     columns = {
@@ -132,7 +164,7 @@ def _rows(
         "batch": result.batch,
         "batch_size": result.batch_size,
         "slot": result.slot,
-        "status": np.where(done, "completed", "rejected"),
+        "status": np.where(done, "completed", np.where(result.timed_out, "timed_out", "rejected")),
         "covered": names[result.bucket] != FALLBACK,
         "arrival_ps": arrivals.arrival_ps,
         "start_ps": result.start_ps,
@@ -150,7 +182,7 @@ def _rows(
 
 
 def _sla_met(sla_us: float) -> pl.Expr:
-    """Whether latency kept the stamped target: null where none is stamped, not met where the request was rejected."""
+    """Whether latency kept the stamped target: null where none is stamped, not met where it did not complete."""
     if sla_us <= 0:
         return pl.lit(None, dtype=pl.Boolean).alias("sla_met")
     kept = pl.col("latency_ps") <= round(sla_us * _PS_PER_US)

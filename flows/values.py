@@ -102,6 +102,7 @@ def put_arrivals(store: Store, arrivals: Arrivals) -> Ref:
     columns = {
         "arrival_ps": arrivals.arrival_ps, "size": arrivals.size, "workload": arrivals.workload,
         "stream": np.array(arrivals.streams)[arrivals.stream],
+        **({} if arrivals.iterations is None else {"iterations": arrivals.iterations}),
     }  # fmt: skip
     buffer = BytesIO()
     pl.DataFrame(columns).write_parquet(buffer, compression="zstd")
@@ -117,6 +118,7 @@ def get_arrivals(store: Store, ref: Ref) -> Arrivals:
     return Arrivals(
         frame["arrival_ps"].to_numpy(writable=True), frame["size"].to_numpy(writable=True), index.astype(np.int32),
         tuple(map(str, streams)), frame["workload"].to_numpy(writable=True),
+        frame["iterations"].to_numpy(writable=True) if "iterations" in frame.columns else None,
     )  # fmt: skip
 
 

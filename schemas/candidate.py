@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from schemas.base import Count, Document, Name, Positive, Text
+from schemas.base import Count, Document, Name, NonNegative, Positive, Share, Text
 from schemas.policy import Policy
 from schemas.settings import StageSettings
 
@@ -108,7 +108,7 @@ class Workload(Document):
 class GeneratedTraffic(Document):
     """Traffic made from a seed."""
 
-    kind: Literal["poisson", "bursty", "steady"]
+    kind: Literal["poisson", "bursty", "mmpp", "diurnal", "steady"]
     rate_per_s: Positive
     """Mean arrivals a second, all workloads together."""
     duration_s: Positive
@@ -118,8 +118,25 @@ class GeneratedTraffic(Document):
     """Share of the time spent in bursts (kind bursty); burst_factor x burst_share must not pass 1."""
     burst_length_s: Positive = 0.05
     """Mean length of a burst, seconds."""
+    phase_rates: tuple[NonNegative, ...] = ()
+    """Relative rate of each phase, in turn (kind mmpp)."""
+    phase_lengths_s: tuple[Positive, ...] = ()
+    """Mean length of each phase, seconds (kind mmpp)."""
+    swing: Share = 0.5
+    """Share of the mean rate that the rate swings by (kind diurnal)."""
+    period_s: Positive = 86400.0
+    """Period of the swing, seconds (kind diurnal)."""
     sizes: dict[Count, Positive] = {1: 1.0}
     """Request sizes and their relative weights."""
+    size_median: NonNegative = 0.0
+    """Above 0: sizes are lognormal with this median, instead of `sizes`."""
+    size_sigma: Annotated[float, Field(ge=0.0, le=10.0)] = 1.0
+    """Deviation of the logarithm of lognormal sizes."""
+    size_high: Count = 2**20
+    """Largest lognormal size."""
+    iterations: dict[Count, Positive] = {1: 1.0}
+    """Runs of the model that a request needs (tokens to generate) and their relative weights; for batching
+    `iteration`."""
     streams: tuple[Name, ...] = ("default",)
 
     @model_validator(mode="after")
@@ -129,8 +146,11 @@ class GeneratedTraffic(Document):
                 f"burst_factor x burst_share must not pass 1 (else bursts alone exceed the mean rate): "
                 f"{self.burst_factor} x {self.burst_share} = {self.burst_factor * self.burst_share:g}"
             )
-        if not self.sizes or not self.streams:
-            raise ValueError("sizes and streams: at least one of each is needed")
+        if not self.sizes or not self.streams or not self.iterations:
+            raise ValueError("sizes, iterations and streams: at least one of each is needed")
+        paired = len(self.phase_rates) == len(self.phase_lengths_s) and any(rate > 0 for rate in self.phase_rates)
+        if self.kind == "mmpp" and not paired:
+            raise ValueError("kind mmpp needs phase_rates and phase_lengths_s, as many of both, one rate above 0")
         return self
 
 
@@ -138,10 +158,15 @@ class TrafficFile(Document):
     """Recorded production traffic."""
 
     path: Text
-    columns: dict[Literal["arrival", "size", "stream"], str] = {}
-    """Column names, where the format is not one that is known."""
+    columns: dict[Literal["arrival", "size", "stream", "iterations", "unit"], str] = {}
+    """Column names, where the format is not one that is known; `unit` is of arrivals that are plain numbers: s, ms, us,
+    ns or ps."""
     rate_scale: Positive = 1.0
     """Arrival rate multiplied by this (time is compressed)."""
+    thin: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Share of the requests that each replication keeps, drawn with its seed; time stays as it is."""
+    stretch: Positive = 1.0
+    """Duration multiplied by this (the rate falls)."""
     block_s: Positive = 30.0
     """Length of the blocks of arrivals that replications resample, seconds (after scaling)."""
 

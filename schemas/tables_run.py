@@ -12,7 +12,7 @@ from schemas.tables_plan import PLAN_KEYS, SIDES
 
 DRIVERS: tuple[str, ...] = get_args(Driver)
 DRIVER_COLUMNS = tuple(f"{driver}_ps" for driver in DRIVERS)
-REQUEST_STATUSES = ("completed", "rejected")
+REQUEST_STATUSES = ("completed", "rejected", "timed_out")
 
 _DRIVER_MEANINGS = {
     "queueing": "Waiting while every eligible core is busy.",

@@ -1,9 +1,8 @@
-"""Recorded traffic: Azure LLM traces (CSV), Mooncake (JSON lines), and tables of the project's own form."""
+"""Recorded traffic: the formats of traffic_formats.py as CSV, JSON lines or Parquet, and any other by its columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -14,71 +13,48 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
-from accelmodel.errors import InputError
+from accelmodel.importers.traffic_findings import counted_as_one, in_order, timing_findings
+from accelmodel.importers.traffic_formats import UNITS_PS, Format, Source, choose
 from accelmodel.traffic import MAX_DURATION_S, MAX_REQUESTS, PS_PER_S, Traffic
 
 MAX_FILE_BYTES = 2**31
 MAX_SIZE = 2**31 - 1
 MAX_STREAMS = 10_000
-_QUANTISED = 0.5  # of the requests share their instant with another: queueing inside an instant is an artefact
 _ONE_THREAD = arrow_csv.ReadOptions(use_threads=False)  # only so do its errors name the row
-_PS = {"s": PS_PER_S, "ms": 10**9, "us": 10**6, "ns": 10**3, "ps": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A format that is known by its columns. unit: of arrivals that are plain numbers."""
-
-    name: str
-    arrival: str
-    size: str
-    stream: str
-    unit: str
-
-
-FORMATS = (
-    Format("tilegate", "arrival_s", "size", "stream", "s"),
-    Format("Azure LLM trace", "TIMESTAMP", "ContextTokens", "", "s"),
-    Format("Mooncake trace", "timestamp", "input_length", "", "ms"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Where a value stands in the file, for messages. first: number of the first row of data."""
-
-    path: Path
-    row: str
-    first: int
-
-    def wrong(self, index: int | None, expected: str, found: str, remedy: str) -> InputError:
-        at = "" if index is None else f", {self.row} {self.first + index}"
-        where = f"traffic {self.path}{at}"
-        return InputError(stage="ingress", where=where, expected=expected, found=found, remedy=remedy)
 
 
 def read_traffic(path: Path, columns: Mapping[str, str] | None = None) -> Traffic:
     """Requests of a .csv, .jsonl or .parquet file, its first arrival at 0.
 
-    columns: names of the columns `arrival`, `size` and `stream`, where the format is not one of FORMATS, and `unit`
-    (s, ms, us, ns or ps) of arrivals that are plain numbers; by default the unit at the end of the column's name
-    (`arrival_ms`), else seconds. Rows must be in order of arrival. A size of 0 counts as 1, with a warning.
+    columns: names of the columns `arrival`, `size`, `stream` and `iterations`, where the format is not one of FORMATS,
+    and `unit` (s, ms, us, ns or ps) of arrivals that are plain numbers; by default the unit at the end of the column's
+    name (`arrival_ms`), else seconds. What the record cannot show, or had to be mended, is said in the warnings: times
+    that go back are sorted, sizes and iterations of 0 count as 1, gaps and quantised times are kept as they are.
     """
     source, names = _open(path)
-    chosen = _choose(source, names, columns or {})
+    chosen = choose(source, names, columns or {})
     table = _read(source, chosen)
     if not len(table[chosen.arrival]):
         raise source.wrong(None, "at least one request", "none", "Give a file with rows below its header.")
-    arrival_ps = _arrivals(source, table[chosen.arrival], chosen)
-    size, warnings = _sizes(source, table[chosen.size], chosen.size)
+    elapsed_ps = _arrivals(source, table[chosen.arrival], chosen)
+    size, empty = _sizes(source, table[chosen.size], chosen.size)
     stream, stream_names = _streams(source, table.get(chosen.stream), len(size))
-    return Traffic(arrival_ps, size, stream, stream_names, (*_timing_warnings(arrival_ps), *warnings))
+    iterations, none = None, 0
+    if chosen.iterations:
+        iterations, none = _sizes(source, table[chosen.iterations], chosen.iterations)
+    order, said = in_order(elapsed_ps, source.row, source.first)
+    if order is not None:
+        elapsed_ps, size, stream = elapsed_ps[order], size[order], stream[order]
+        iterations = None if iterations is None else iterations[order]
+    elapsed_ps = elapsed_ps - elapsed_ps[0]
+    said += counted_as_one(empty, f"size 0 in {path.name}") + counted_as_one(none, f"0 {chosen.iterations}")
+    return Traffic(elapsed_ps, size, stream, stream_names, (*said, *timing_findings(elapsed_ps)), iterations)
 
 
-def _open(path: Path) -> tuple[_Source, tuple[str, ...]]:
+def _open(path: Path) -> tuple[Source, tuple[str, ...]]:
     """The names of the columns, once the file may be read at all."""
     kind = path.suffix.lower()
-    source = _Source(path, "row" if kind == ".parquet" else "line", 2 if kind == ".csv" else 1)
+    source = Source(path, "row" if kind == ".parquet" else "line", 2 if kind == ".csv" else 1)
     if not path.is_file():
         raise source.wrong(None, "a file", "none", "Correct traffic.file.path in the candidate file.")
     if kind not in (".csv", ".jsonl", ".parquet"):
@@ -92,7 +68,7 @@ def _open(path: Path) -> tuple[_Source, tuple[str, ...]]:
     return source, _parquet_names(source) if kind == ".parquet" else _csv_names(source)
 
 
-def _parquet_names(source: _Source) -> tuple[str, ...]:
+def _parquet_names(source: Source) -> tuple[str, ...]:
     try:
         file = parquet.ParquetFile(source.path)
         names = tuple(file.schema_arrow.names)
@@ -104,7 +80,7 @@ def _parquet_names(source: _Source) -> tuple[str, ...]:
     return names
 
 
-def _csv_names(source: _Source) -> tuple[str, ...]:
+def _csv_names(source: Source) -> tuple[str, ...]:
     try:
         with arrow_csv.open_csv(source.path, read_options=_ONE_THREAD) as reader:
             return tuple(reader.schema.names)
@@ -112,31 +88,8 @@ def _csv_names(source: _Source) -> tuple[str, ...]:
         raise source.wrong(None, "a CSV header and rows", str(error)[:200], "Write the file again.") from error
 
 
-def _choose(source: _Source, names: tuple[str, ...], columns: Mapping[str, str]) -> Format:
-    """Columns given by name, else those of the known format whose arrival and size are both there."""
-    known = next((f for f in FORMATS if {f.arrival, f.size} <= set(names)), None)
-    arrival = columns.get("arrival", known.arrival if known else "")
-    size = columns.get("size", known.size if known else "")
-    stream = columns.get("stream", known.stream if known and known.stream in names else "")
-    for role, name in (("arrival", arrival), ("size", size), ("stream", stream)):
-        if role == "stream" and not name:
-            continue
-        if name not in names:
-            found = f"{name!r} among the columns {', '.join(names)[:200]}" if name else f"only {', '.join(names)[:200]}"
-            remedy = f"Name the column under traffic.file.columns.{role}."
-            raise source.wrong(None, f"a column for {role}", found, remedy)
-        if names.count(name) > 1:
-            raise source.wrong(None, f"one column {name!r}", f"{names.count(name)}", "Rename the columns apart.")
-    suffix = arrival.rpartition("_")[2]
-    default = known.unit if known and arrival == known.arrival else suffix if suffix in _PS else "s"
-    unit = columns.get("unit", default)
-    if unit not in _PS:
-        raise source.wrong(None, f"a unit of {', '.join(_PS)}", repr(unit), "Correct traffic.file.columns.unit.")
-    return Format(known.name if known else "by column names", arrival, size, stream, unit)
-
-
-def _read(source: _Source, chosen: Format) -> dict[str, pa.ChunkedArray]:
-    names = list(dict.fromkeys(filter(None, (chosen.arrival, chosen.size, chosen.stream))))
+def _read(source: Source, chosen: Format) -> dict[str, pa.ChunkedArray]:
+    names = list(dict.fromkeys(filter(None, (chosen.arrival, chosen.size, chosen.stream, chosen.iterations))))
     kind = source.path.suffix.lower()
     if kind == ".jsonl":
         return _read_lines(source, names)
@@ -158,7 +111,7 @@ def _read(source: _Source, chosen: Format) -> dict[str, pa.ChunkedArray]:
     return {name: table.column(name) for name in names}
 
 
-def _read_lines(source: _Source, names: list[str]) -> dict[str, pa.ChunkedArray]:
+def _read_lines(source: Source, names: list[str]) -> dict[str, pa.ChunkedArray]:
     values: dict[str, list[str]] = {name: [] for name in names}
     with source.path.open("rb") as stream:
         for index, line in enumerate(stream):
@@ -175,7 +128,7 @@ def _read_lines(source: _Source, names: list[str]) -> dict[str, pa.ChunkedArray]
     return {name: pa.chunked_array([pa.array(items, pa.string())]) for name, items in values.items()}
 
 
-def _json_object(source: _Source, index: int, line: bytes) -> dict[str, object]:
+def _json_object(source: Source, index: int, line: bytes) -> dict[str, object]:
     try:
         return msgspec.json.decode(line, type=dict[str, object])
     except msgspec.DecodeError as error:  # of which ValidationError is one
@@ -186,8 +139,8 @@ def _json_object(source: _Source, index: int, line: bytes) -> dict[str, object]:
         raise source.wrong(index, "UTF-8 text", str(error), "Convert the file to UTF-8.") from error
 
 
-def _arrivals(source: _Source, column: pa.ChunkedArray, chosen: Format) -> NDArray[np.int64]:
-    """Arrivals in ps after the first, checked row by row. [N]"""
+def _arrivals(source: Source, column: pa.ChunkedArray, chosen: Format) -> NDArray[np.int64]:
+    """Time of each row in ps after the earliest. [N]"""
     kind = column.type
     stamped = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -202,34 +155,28 @@ def _arrivals(source: _Source, column: pa.ChunkedArray, chosen: Format) -> NDArr
         raise source.wrong(
             index, f"no negative time in {chosen.arrival!r}", str(steps[index]), "Correct or drop this row."
         )
-    back = np.flatnonzero(np.diff(steps) < 0)
-    if len(back):
-        index = int(back[0]) + 1
-        found = f"one that arrives before the row above it ({column[index].as_py()} after {column[index - 1].as_py()})"
-        raise source.wrong(index, "rows in order of arrival", found, f"Sort the file by {chosen.arrival!r}.")
-    elapsed = steps - steps[0]
-    longest = float(elapsed[-1]) * _PS[unit] / PS_PER_S
+    elapsed = steps - steps.min()
+    longest = float(elapsed.max()) * UNITS_PS[unit] / PS_PER_S
     if longest > MAX_DURATION_S:
         remedy = "Cut a shorter part out of it, or correct traffic.file.columns.unit."
         raise source.wrong(None, f"at most {MAX_DURATION_S:g} s from first to last", f"{longest:g} s", remedy)
-    scaled = np.rint(elapsed * float(_PS[unit])) if elapsed.dtype.kind == "f" else elapsed * _PS[unit]
+    scaled = np.rint(elapsed * float(UNITS_PS[unit])) if elapsed.dtype.kind == "f" else elapsed * UNITS_PS[unit]
     arrival_ps: NDArray[np.int64] = scaled.astype(np.int64)
     return arrival_ps
 
 
-def _sizes(source: _Source, column: pa.ChunkedArray, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+def _sizes(source: Source, column: pa.ChunkedArray, name: str) -> tuple[NDArray[np.int64], int]:
+    """Whole numbers, those of 0 as 1, and how many those were."""
     values = _numbers(source, column, name)
     wrong = np.flatnonzero((values < 0) | (values > MAX_SIZE) | (values != np.floor(values)))
     if len(wrong):
         index = int(wrong[0])
         expected = f"a whole number from 0 to {MAX_SIZE:,} as {name!r}"
         raise source.wrong(index, expected, str(values[index]), "Correct or drop this row.")
-    empty = int((values == 0).sum())
-    warnings = (f"{empty:,} requests of size 0 in {source.path.name} count as size 1",) if empty else ()
-    return np.maximum(values, 1).astype(np.int64), warnings
+    return np.maximum(values, 1).astype(np.int64), int((values == 0).sum())
 
 
-def _streams(source: _Source, column: pa.ChunkedArray | None, count: int) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+def _streams(source: Source, column: pa.ChunkedArray | None, count: int) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     if column is None:
         return np.zeros(count, dtype=np.int32), ("default",)
     texts = _converted(source, column, "stream", pa.string(), "a name")
@@ -241,7 +188,7 @@ def _streams(source: _Source, column: pa.ChunkedArray | None, count: int) -> tup
     return codes.to_numpy().astype(np.int32), tuple(names)
 
 
-def _numbers(source: _Source, column: pa.ChunkedArray, name: str) -> NDArray[np.int64] | NDArray[np.float64]:
+def _numbers(source: Source, column: pa.ChunkedArray, name: str) -> NDArray[np.int64] | NDArray[np.float64]:
     """A column of numbers: whole ones exactly, others as float64; none missing, none infinite."""
     try:
         whole = column.cast(pa.int64())
@@ -256,7 +203,7 @@ def _numbers(source: _Source, column: pa.ChunkedArray, name: str) -> NDArray[np.
     return values
 
 
-def _converted(source: _Source, column: pa.ChunkedArray, name: str, kind: pa.DataType, said: str) -> pa.ChunkedArray:
+def _converted(source: Source, column: pa.ChunkedArray, name: str, kind: pa.DataType, said: str) -> pa.ChunkedArray:
     """The column in another type, or an error that names its first row that has no such value."""
     try:
         values = column.cast(kind)
@@ -283,14 +230,3 @@ def _stamp_type(column: pa.ChunkedArray) -> pa.DataType:
     zoned = pa.timestamp("ns", "UTC")
     naive = pa.timestamp("ns")
     return zoned if not _parses(column[0].as_py(), naive) and _parses(column[0].as_py(), zoned) else naive
-
-
-def _timing_warnings(arrival_ps: NDArray[np.int64]) -> tuple[str, ...]:
-    """What the arrivals cannot show: how many share an instant."""
-    instants = len(np.unique(arrival_ps))
-    if instants >= len(arrival_ps) * (1 - _QUANTISED):
-        return ()
-    return (
-        f"arrival times are quantised: {len(arrival_ps):,} requests at {instants:,} instants; queueing within an "
-        "instant is an artefact of the recording",
-    )  # fmt: skip

@@ -90,7 +90,7 @@ def decode(*times: int) -> Bucket:
 def test_requests_join_and_leave_between_iterations() -> None:
     arrivals = replace(requests([0, 50, 60]), iterations=np.array([3, 1, 4], np.int32))
     result = replay(arrivals, [decode(100, 150)], target(), settings(batch=2, batching="iteration"), 0)
-    # 0-100 the first alone; 100-250 with the second, which then leaves; 250-400 with the third; 400-700 the third alone.
+    # 0-100 the first alone; 100-250 with the second, which leaves; 250-400 with the third; 400-700 that one alone.
     assert result.start_ps.tolist() == [0, 100, 250]
     assert result.completion_ps.tolist() == [400, 250, 700]
     assert result.driver("compute").tolist() == [400, 150, 450]
@@ -265,9 +265,11 @@ def test_the_ring_of_a_stream_grows_with_what_is_in_flight_and_no_further() -> N
 def test_the_recursion_gives_what_the_event_loop_gives_to_the_picosecond() -> None:
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        rows = [[{"launch": 30, "compute": int(rng.integers(1, 900)), "barrier": 7} for _ in range(int(rng.integers(1, 4)))]
-                for _ in range(2)]  # fmt: skip
-        buckets = [bucket(program(row)) for row in rows]
+        lengths = [rng.integers(1, 900, int(rng.integers(1, 4))).tolist() for _ in range(2)]
+        buckets = [
+            bucket(program([{"launch": 30, "compute": length, "barrier": 7} for length in kernels]))
+            for kernels in lengths
+        ]
         count, slots = 300, int(rng.integers(1, 6))
         arrivals = requests(np.sort(rng.integers(0, count * 900 // slots, count)) // 50 * 50, rng.integers(0, 2, count))
         scale = rng.exponential(1.0, count) if seed % 3 == 0 else None

@@ -12,7 +12,9 @@ from accelmodel.traffic import (
     generate_traffic,
     resample_blocks,
     scale_rate,
+    stretch,
     take,
+    thin,
 )
 
 
@@ -83,7 +85,7 @@ def test_streams_are_equally_likely_and_keep_their_names() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"kind": "diurnal"}, "kind"),
+        ({"kind": "fractal"}, "kind"),
         ({"rate_per_s": 0.0}, "rate_per_s"),
         ({"rate_per_s": float("nan")}, "rate_per_s"),
         ({"duration_s": float("inf")}, "duration_s"),
@@ -190,3 +192,57 @@ def test_blocks_and_cuts_that_mean_nothing_are_refused() -> None:
         resample_blocks(recorded(0, 1), 1.0, 0, 0.0)
     with pytest.raises(InputError, match="requests to take"):
         take(recorded(0, 1), 0)
+
+
+def test_an_mmpp_keeps_its_mean_rate_and_its_phases() -> None:
+    spec = TrafficSpec("mmpp", 1000.0, 200.0, phase_rates=(1.0, 5.0, 0.0), phase_lengths_s=(0.4, 0.1, 0.2))
+    traffic = generate_traffic(spec, seed=3)
+    assert traffic.rate_per_s == pytest.approx(1000.0, rel=0.1)
+    counts = np.bincount((traffic.arrival_ps // (PS_PER_S // 50)).astype(int))  # in 20 ms
+    assert (counts == 0).mean() > 0.15  # the phase of rate 0 takes two sevenths of the time
+    assert np.quantile(counts, 0.97) > 60  # 20 a bin on average, 78 in the phase of rate 5
+
+
+def test_a_diurnal_rate_rises_and_falls_over_its_period() -> None:
+    spec = TrafficSpec("diurnal", 500.0, 100.0, swing=0.8, period_s=100.0)
+    quarters = np.bincount((generate_traffic(spec, seed=4).arrival_ps // (25 * PS_PER_S)).astype(int))
+    expected = 12_500 * (1 + 0.8 * 2 / np.pi * np.array([1, 1, -1, -1]))
+    assert np.abs(quarters - expected).max() < 5 * np.sqrt(expected.max())
+
+
+def test_sizes_and_iterations_may_be_lognormal() -> None:
+    spec = TrafficSpec(
+        "poisson", 1000.0, 20.0, size_median=100.0, size_sigma=0.5, size_high=400, iterations={2: 1.0, 6: 1.0}
+    )
+    traffic = generate_traffic(spec, seed=5)
+    assert np.median(traffic.size) == pytest.approx(100, rel=0.03)
+    assert traffic.size.max() <= 400
+    assert traffic.iterations is not None and traffic.iterations.mean() == pytest.approx(4.0, rel=0.03)
+
+
+def test_thinning_keeps_time_and_stretching_keeps_requests() -> None:
+    spec = TrafficSpec("poisson", 1000.0, 20.0, iterations={3: 1.0})
+    whole = generate_traffic(spec, seed=6)
+    thinned, stretched = thin(whole, 0.25, seed=1), stretch(whole, 4.0)
+    assert len(thinned) == pytest.approx(len(whole) / 4, rel=0.05)
+    assert set(thinned.arrival_ps.tolist()) <= set(whole.arrival_ps.tolist())
+    assert thinned.iterations is not None and len(thinned.iterations) == len(thinned)
+    assert np.array_equal(thin(whole, 0.25, seed=1).arrival_ps, thinned.arrival_ps)
+    assert np.array_equal(stretched.arrival_ps, whole.arrival_ps * 4)
+    assert stretched.rate_per_s == pytest.approx(whole.rate_per_s / 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kind": "mmpp"}, "phase_rates, phase_lengths_s"),
+        ({"kind": "mmpp", "phase_rates": (1.0,), "phase_lengths_s": (0.0,)}, "phase_lengths_s"),
+        ({"kind": "mmpp", "phase_rates": (0.0,), "phase_lengths_s": (1.0,)}, "phase_rates"),
+        ({"kind": "diurnal", "swing": 1.5}, "swing"),
+        ({"iterations": {0: 1.0}}, "sizes of at least 1"),
+    ],
+)
+def test_a_new_law_that_means_nothing_is_refused(changes: dict[str, object], said: str) -> None:
+    values: dict[str, object] = {"kind": "poisson", "rate_per_s": 10.0, "duration_s": 10.0, **changes}
+    with pytest.raises(InputError, match=said):
+        TrafficSpec(**values)  # type: ignore[arg-type]

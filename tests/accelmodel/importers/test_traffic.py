@@ -42,7 +42,10 @@ def test_the_azure_trace_is_read_to_the_tick(reference_data: Path) -> None:
     assert abs(int(traffic.arrival_ps[-1]) - round((last - first).total_seconds() * PS_PER_S)) <= 10**6  # 100 ns ticks
     gaps = np.diff(traffic.arrival_ps)
     assert gaps.var() / gaps.mean() ** 2 == pytest.approx(173, abs=1)
-    assert traffic.warnings == ()
+    assert traffic.warnings[0].startswith("2 gaps without a request, the longest 217.2 s")
+    assert traffic.iterations is not None and traffic.iterations.tolist() == [
+        int(row["GeneratedTokens"]) for row in rows
+    ]
 
 
 def test_the_mooncake_trace_is_read_and_its_coarse_clock_is_said(reference_data: Path) -> None:
@@ -100,10 +103,58 @@ def test_a_size_of_zero_counts_as_one_and_is_said(tmp_path: Path) -> None:
     assert "1 requests of size 0" in traffic.warnings[0]
 
 
+def test_rows_out_of_order_are_sorted_with_all_they_hold_and_it_is_said(tmp_path: Path) -> None:
+    rows = "arrival_s,size,stream,iterations\n5,1,a,9\n7,2,b,8\n6,3,a,7\n6,4,b,6\n"
+    traffic = read_traffic(written(tmp_path, "t.csv", rows))
+    assert traffic.arrival_ps.tolist() == [0, PS_PER_S, PS_PER_S, 2 * PS_PER_S]
+    assert traffic.size.tolist() == [1, 3, 4, 2]
+    assert traffic.stream.tolist() == [0, 0, 1, 1]
+    assert traffic.iterations is not None and traffic.iterations.tolist() == [9, 7, 6, 8]
+    assert "time goes back at 1 of 4 rows, first at line 4; the rows are sorted" in traffic.warnings[0]
+
+
+def test_the_first_row_may_be_the_latest(tmp_path: Path) -> None:
+    traffic = read_traffic(written(tmp_path, "t.csv", "arrival_s,size\n9,1\n2,2\n"))
+    assert traffic.arrival_ps.tolist() == [0, 7 * PS_PER_S]
+    assert traffic.size.tolist() == [2, 1]
+
+
+def test_long_gaps_are_said_and_kept(tmp_path: Path) -> None:
+    times = [*range(300), *range(900, 1200)]
+    text = "arrival_s,size\n" + "".join(f"{time},1\n" for time in times)
+    traffic = read_traffic(written(tmp_path, "t.csv", text))
+    assert traffic.warnings == (
+        "1 gaps without a request, the longest 601.0 s from 299.0 s on, 50% of the record together; kept as they are",
+    )
+    assert traffic.span_ps > 1199 * PS_PER_S
+
+
+def test_burstgpt_is_known_by_its_columns_and_its_failed_requests_count_as_one_token(tmp_path: Path) -> None:
+    head = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+    rows = "5,ChatGPT,472,18,490,Conversation log\n45,GPT-4,1087,230,1317,API log\n45,GPT-4,9,0,9,API log\n"
+    traffic = read_traffic(written(tmp_path, "BurstGPT_1.csv", head + rows))
+    assert traffic.arrival_ps.tolist() == [0, 40 * PS_PER_S, 40 * PS_PER_S]
+    assert traffic.size.tolist() == [472, 1087, 9]
+    assert traffic.iterations is not None and traffic.iterations.tolist() == [18, 230, 1]
+    assert traffic.stream_names == ("ChatGPT", "GPT-4")
+    assert traffic.warnings == ("1 requests of 0 Response tokens count as 1",)
+
+
+def test_alibaba_chats_are_told_from_mooncake_by_their_chat_id(tmp_path: Path) -> None:
+    text = "".join(
+        f'{{"chat_id": {chat}, "timestamp": {time}, "input_length": 700, "output_length": 9, "type": "{kind}"}}\n'
+        for chat, time, kind in ((1, 61.25, "text"), (2, 61.75, "search"))
+    )
+    traffic = read_traffic(written(tmp_path, "bailian.jsonl", text))
+    assert traffic.arrival_ps.tolist() == [0, PS_PER_S // 2]
+    assert traffic.stream_names == ("search", "text")
+    mooncake = "".join(f'{{"timestamp": {time}, "input_length": 7, "output_length": 5}}\n' for time in (0, 30))
+    assert read_traffic(written(tmp_path, "m.jsonl", mooncake)).arrival_ps.tolist() == [0, 3 * 10**10]
+
+
 @pytest.mark.parametrize(
     ("rows", "line", "said"),
     [
-        ("0,1\n2,1\n1,1\n", 4, "order of arrival"),
         ("0,1\n-1,1\n", 3, "negative"),
         ("0,1\nnan,1\n", 3, "finite"),
         ("0,1\ninf,1\n", 3, "finite"),
