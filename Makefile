@@ -44,6 +44,7 @@ test: setup
 
 bench: setup
 	$(BIN)/python -m tests.benchmarks.end_to_end
+	$(BIN)/python -m tests.benchmarks.profiles
 
 # A fresh environment resolves the ranges of pyproject.toml; the lock is what it got, without the project itself.
 # It is written in one step, so that a failed resolve leaves the old lock.

@@ -127,7 +127,7 @@ class _Reader:
 
     def _warnings(self) -> tuple[str, ...]:
         zero = int(np.count_nonzero(self._nodes.values("duration_ns") == 0))
-        short = f"; {zero:,} runs of nodes are shorter than that and read 0" if zero else ""
+        short = f"; {zero:,} of {self._nodes.rows:,} runs of nodes are shorter than that and read 0" if zero else ""
         host = (
             "Nodes are timed on the host: with an accelerator such a time may be that of the call, not of its kernels."
         )

@@ -208,10 +208,13 @@ def _warnings(rows: ProfileRows, launches: Calls | None) -> Iterator[str]:
         )
     early = int(np.count_nonzero(rows.launch_delay_ns.present() < 0))
     if early:
-        yield f"{early:,} kernels start before their launch call returns: negative launch delays are real and are kept."
+        yield (
+            f"{early:,} of {count:,} kernels start before their launch call returns: negative launch delays are real "
+            "and are kept."
+        )
     if launches is not None and len(np.unique(launches.key.values)) < len(launches.start_ns):
         yield "Several launches share a correlation: each kernel joins the last one before it."
     if not (rows.duration_ns % 1000).any() and not (rows.start_ns.values % 1000).any():
         zero = int(np.count_nonzero(rows.duration_ns == 0))
-        short = f"; {zero:,} kernels are shorter than that and read 0" if zero else ""
+        short = f"; {zero:,} of {count:,} kernels are shorter than that and read 0" if zero else ""
         yield f"Times are whole microseconds: a short kernel's duration is known to 1 µs only{short}."

@@ -68,45 +68,46 @@ def _says(profile: Profile) -> Iterator[tuple[str, object]]:
 
 
 def _lines(metrics: ProfileMetrics) -> Iterator[tuple[str, str]]:
-    launch, device, queue = metrics.launch, metrics.device, metrics.queue
     yield "kernels", f"{metrics.kernels:,} of {metrics.names:,} names, {_us(metrics.kernel_ns)} µs"
     yield "iterations", _number(metrics.iterations)
     yield "kernels an iteration", _number(metrics.kernels_per_iteration)
     yield "launches an iteration", _number(metrics.launches_per_iteration)
+    yield from _launch_lines(metrics)
+    yield from _device_lines(metrics)
+    spilled = metrics.spilling_kernels
+    known = f"of the {metrics.spilling_known:,} that say it"
+    yield "spilling kernels", MISSING if spilled is None else f"{spilled:,} {known}"
+    yield "DRAM traffic", MISSING if metrics.dram_bytes is None else f"{metrics.dram_bytes / 1e6:,.3f} MB"
+    yield from _transfer_lines(metrics)
+    yield from _iteration_lines(metrics)
+
+
+def _launch_lines(metrics: ProfileMetrics) -> Iterator[tuple[str, str]]:
+    launch, queue = metrics.launch, metrics.queue
     yield "launches", MISSING if launch is None else f"{launch.calls:,}, {_us(launch.total_ns)} µs in the calls"
     yield "kernels that join no launch", _number(metrics.unjoined_kernels)
     yield "mean launch delay", MISSING if launch is None else _with_unit(launch.mean_delay_ns)
     bound = None if launch is None else launch.bound_share
-    yield (
-        "launch-bound kernels",
-        f"{_share(bound)} run no longer than their launch takes" if bound is not None else MISSING,
-    )
+    yield "launch-bound kernels", MISSING if bound is None else f"{_share(bound)} run no longer than their launch takes"
+    if queue is None:
+        yield "queue at launch", MISSING
+        return
+    most = f"{queue.largest:,} at most, empty for {_share(queue.empty_share)}"
+    yield "queue at launch", f"{queue.mean:.1f} kernels on average, {most}"
+
+
+def _device_lines(metrics: ProfileMetrics) -> Iterator[tuple[str, str]]:
+    device = metrics.device
     if device is None:
         yield "device busy", MISSING
-    else:
-        yield (
-            "device busy",
-            f"{_us(device.busy_ns)} of {_us(device.window_ns)} µs, {_share_of(device.busy_ns, device.window_ns)}",
-        )
-        for words, value in (
-            ("idle: host not there yet", device.host_wait_ns), ("idle: kernel starting", device.kernel_wait_ns),
-            ("idle: other waits", device.other_ns),
-        ):  # fmt: skip
-            yield words, f"{_us(value)} µs, {_share_of(value, device.window_ns)}"
-    yield (
-        "queue at launch",
-        MISSING
-        if queue is None
-        else f"{queue.mean:.1f} kernels on average, {queue.largest:,} at most, empty for {_share(queue.empty_share)}",
-    )
-    spilled = metrics.spilling_kernels
-    yield (
-        "spilling kernels",
-        MISSING if spilled is None else f"{spilled:,} of the {metrics.spilling_known:,} that say it",
-    )
-    yield "DRAM traffic", MISSING if metrics.dram_bytes is None else f"{metrics.dram_bytes / 1e6:,.3f} MB"
-    yield from _transfer_lines(metrics)
-    yield from _iteration_lines(metrics)
+        return
+    busy = f"{_us(device.busy_ns)} of {_us(device.window_ns)} µs"
+    yield "device busy", f"{busy}, {_share_of(device.busy_ns, device.window_ns)}"
+    for words, value in (
+        ("idle: host not there yet", device.host_wait_ns), ("idle: kernel starting", device.kernel_wait_ns),
+        ("idle: other waits", device.other_ns),
+    ):  # fmt: skip
+        yield words, f"{_us(value)} µs, {_share_of(value, device.window_ns)}"
 
 
 def _transfer_lines(metrics: ProfileMetrics) -> Iterator[tuple[str, str]]:

@@ -43,13 +43,17 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    if given.files:
-        rows = [row(path) for path in given.files]
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            rows = [row(path) for path in grown(_reference() / TRACE, Path(folder))]
+    rows = [row(path) for path in given.files] if given.files else _rows_of_grown(_reference() / TRACE)
     publish("profiles", rows, as_json=given.json, limit_seconds_of_100_mb=LIMIT_S, limit_mib=LIMIT_MIB)
     sys.exit(INVALID_INPUT if any(each["kind"] is None for each in rows) else 0)
+
+
+def _rows_of_grown(trace: Path) -> list[dict[str, Any]]:
+    if not trace.is_file():
+        print(f"skipped: no {trace}; set TILEGATE_REFERENCE_DATA, or name files", file=sys.stderr)
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        return [row(path) for path in grown(trace, Path(folder))]
 
 
 def row(path: Path) -> dict[str, Any]:
@@ -107,10 +111,7 @@ def _megabytes(path: Path) -> float | None:
 
 
 def _reference() -> Path:
-    folder = Path(os.environ.get("TILEGATE_REFERENCE_DATA") or Path(__file__).resolve().parents[3] / "shared/data")
-    if not (folder / TRACE).is_file():
-        raise SystemExit(f"no {folder / TRACE}: set TILEGATE_REFERENCE_DATA, or name files")
-    return folder
+    return Path(os.environ.get("TILEGATE_REFERENCE_DATA") or Path(__file__).resolve().parents[3] / "shared/data")
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ def test_fractions_of_a_microsecond_are_read_to_the_nanosecond_even_since_1970(t
 
 def test_whole_microseconds_are_said_to_be_all_that_is_known(tmp_path: Path) -> None:
     profile = read_profile(write_trace(tmp_path / "t.json", [kernel("k", 1, 0, 1), kernel("k", 2, 3, 2)]))
-    assert any("1 kernels are shorter than that and read 0" in warning for warning in profile.warnings)
+    assert any("1 of 2 kernels are shorter than that and read 0" in warning for warning in profile.warnings)
 
 
 def test_two_processes_with_a_device_0_each_are_two_devices(tmp_path: Path) -> None:

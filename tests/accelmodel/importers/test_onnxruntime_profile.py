@@ -65,7 +65,7 @@ def test_times_may_be_text_and_fences_are_no_kernels(tmp_path: Path) -> None:
 def test_a_node_shorter_than_the_clock_tells_is_said_to_read_0(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text(json.dumps([event("a_kernel_time", 5, 0)]))
-    assert "1 runs of nodes are shorter than that and read 0" in read_profile(path).warnings[0]
+    assert "1 of 1 runs of nodes are shorter than that and read 0" in read_profile(path).warnings[0]
 
 
 def test_a_session_that_ran_nothing_is_a_finding(tmp_path: Path) -> None:
