@@ -105,11 +105,17 @@ def plan(
 
 
 @app.command(rich_help_panel="Look closer")
-def replay(candidate: CandidateFile, as_json: AsJson = False) -> None:
+def replay(
+    candidate: CandidateFile,
+    with_capacity: Annotated[
+        bool, typer.Option("--capacity", help="Also find the highest rates that each side can take.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Replay the traffic on both sides: tails and what they are made of. Judges nothing, writes nothing."""
     from flows.commands.replay import replay_candidate
 
-    raise Finished(replay_candidate(candidate, as_json=as_json))
+    raise Finished(replay_candidate(candidate, as_json=as_json, with_capacity=with_capacity))
 
 
 @app.command(rich_help_panel="Look closer")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
+from accelmodel.capacity import Capacity, capacity
 from accelmodel.compile import compile_plan
 from accelmodel.importers.profile_file import printable
 from accelmodel.importers.traffic import read_traffic
@@ -19,29 +21,36 @@ from accelmodel.plan import Plan
 from flows.arrivals import Arrivals, replications, seeds_of
 from flows.inputs import LoadedCandidate, load_candidate
 from flows.labels import batch_sizes, bucket_and_batch, plan_settings
-from flows.replaying import Served, replay_side
+from flows.replaying import Served, replay_at, replay_side
 from flows.tasks.ingress import plan_graphs
 from schemas.tables_run import DRIVERS
 
+Plans = dict[str, dict[str, Plan]]
 SIDES = ("comparator", "candidate")
 QUANTILES = (0.5, 0.95, 0.99)
 SLOWEST_SHARE = 0.05
 _PS_PER_US = 1e6
 
 
-def replay_candidate(candidate: Path, *, as_json: bool) -> int:
-    """Replay the traffic of a candidate file on both sides and print the tails."""
+def replay_candidate(candidate: Path, *, as_json: bool, with_capacity: bool = False) -> int:
+    """Replay the traffic of a candidate file on both sides and print the tails, and on request the capacities."""
     loaded = load_candidate(candidate)
     file = loaded.document.traffic.file
     columns = {str(role): name for role, name in file.columns.items()} if file else {}
     recorded = read_traffic(loaded.traffic, columns) if loaded.traffic is not None else None
     arrivals, memo = replications(loaded.document, recorded), Memo()
-    served = {side: _served(loaded, side, arrivals, memo) for side in SIDES}
+    plans = {side: _plans(loaded, side, arrivals, memo) for side in SIDES}
+    served = {side: _served(loaded, side, plans[side], arrivals) for side in SIDES}
     found = {side: side_summary(result, loaded.document.traffic.warmup_share) for side, result in served.items()}
+    if with_capacity:
+        for side in SIDES:
+            found[side]["capacity"] = asdict(_capacity(loaded, side, plans[side], arrivals))
     if as_json:
         print(json.dumps(found))
-    else:
-        print_tails(Console(), found)
+        return 0
+    print_tails(Console(), found)
+    if with_capacity:
+        print_capacity(Console(), {side: found[side]["capacity"] for side in SIDES})
     return 0
 
 
@@ -82,10 +91,35 @@ def print_tails(console: Console, found: Mapping[str, Mapping[str, Any]]) -> Non
             console.print(printable(warning), style="yellow", markup=False)
 
 
-def _served(loaded: LoadedCandidate, side: str, arrivals: tuple[Arrivals, ...], memo: Memo) -> Served:
+def print_capacity(console: Console, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Highest rates, and the knee between."""
+    table = Table("capacity, requests/s", *SIDES, box=None)
+    said = {
+        "sla_rate_per_s": "p99 within the SLA up to", "stable_rate_per_s": "stable up to",
+        "knee_per_s": "most rate per p99 (knee) at",
+    }  # fmt: skip
+    for name, words in said.items():
+        table.add_row(words, *(_rate(found[side], name) for side in SIDES))
+    console.print(table)
+
+
+def _rate(found: Mapping[str, Any], name: str) -> str:
+    if name == "sla_rate_per_s" and not found["sla_us"]:
+        return "no SLA set"
+    return "at no rate tried" if found[name] is None else f"{found[name]:,.1f}"
+
+
+def _capacity(loaded: LoadedCandidate, side: str, plans: Plans, arrivals: tuple[Arrivals, ...]) -> Capacity:
+    """At most three replications: they differ little, and every rate that is tried replays them all."""
+    document, settings, few = loaded.document, loaded.settings(side), arrivals[:3]
+    replays = replay_at(document.workloads, plans, settings, loaded.target, few, seeds_of(document)[: len(few)])
+    return capacity(replays, settings.assembly.sla_us, warmup_share=document.traffic.warmup_share)
+
+
+def _plans(loaded: LoadedCandidate, side: str, arrivals: tuple[Arrivals, ...], memo: Memo) -> Plans:
     settings, document = loaded.settings(side), loaded.document
     wanted = set(batch_sizes(settings.scheduling.max_batch))
-    plans: dict[str, dict[str, Plan]] = {
+    return {
         workload.name: {
             label: compile_plan(graph, loaded.target, plan_settings(settings, label), f"{workload.name} {label}", memo)
             for label, graph in plan_graphs(loaded, index, arrivals)
@@ -93,7 +127,10 @@ def _served(loaded: LoadedCandidate, side: str, arrivals: tuple[Arrivals, ...], 
         }
         for index, workload in enumerate(document.workloads)
     }
-    seeds = seeds_of(document)
+
+
+def _served(loaded: LoadedCandidate, side: str, plans: Plans, arrivals: tuple[Arrivals, ...]) -> Served:
+    document, settings, seeds = loaded.document, loaded.settings(side), seeds_of(loaded.document)
     return replay_side(side, document.workloads, plans, settings, loaded.target, arrivals, seeds)
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from flows.cli import main
 from flows.inputs import load_candidate
-from tests.flows.world import Write
+from tests.flows.world import Write, document
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
@@ -321,3 +321,25 @@ def test_prefect_yaml_describes_the_deployments_that_up_makes(tmp_path: Path) ->
     assert {item["work_pool"]["name"] for item in described} == {POOL}
     assert {item.entrypoint for item in made.values()} == {"flows.release_gate.release_gate"}
     assert {item["entrypoint"] for item in described} == {"flows/release_gate.py:release_gate"}
+
+
+def test_replay_finds_the_rates_that_each_side_can_take(
+    write_candidate: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"tiling": {"cores": 1}, "assembly": {"sla_us": 20000}}
+    side = {**document("")["comparator"], "settings": settings}
+    slow = {**settings, "execution": {"extra_barriers": 200}}
+    path = write_candidate("c", candidate=slow, comparator=side)
+    code, out, _ = said(capsys, "replay", str(path), "--capacity", "--json")
+    stable, slower = (json.loads(out)[name]["capacity"] for name in ("comparator", "candidate"))
+
+    assert code == 0
+    assert slower["stable_rate_per_s"] < stable["stable_rate_per_s"]
+    for found in (stable, slower):
+        assert found["knee_per_s"] <= found["stable_rate_per_s"]
+        assert found["sla_rate_per_s"] <= found["stable_rate_per_s"]
+        assert all(trial["quantiles_ps"] == [None] * 3 for trial in found["trials"] if trial["unstable"])
+
+    code, out, _ = said(capsys, "replay", str(path), "--capacity")
+    assert code == 0
+    assert "p99 within the SLA up to" in out
