@@ -33,7 +33,9 @@ def test_a_server_of_our_own_answers_and_ends_with_the_block(tmp_path: Path, mon
     with orchestration(tmp_path / "home") as server:
         server.wait()
         url = os.environ[API_VARIABLE]
-        (child,) = psutil.Process().children()
+        (child,) = (
+            each for each in psutil.Process().children() if each.environ()["PREFECT_HOME"] == str(tmp_path / "home")
+        )
         assert answers(url)
         assert child.environ()["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
     assert not answers(url)

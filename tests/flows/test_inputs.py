@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -87,7 +88,6 @@ BAD = {
     "dim that is none": (_set("workloads.0.quality_shapes", {"width": 3}), "'width'", "no such dim", "Leave this dim"),
     "shape mismatch": (_set("workloads.0.batch_dim", "rows"), "rows", "no such dim", "Leave this dim"),
     "empty traffic": (_traffic(), "bad.csv", "at least one request", "rows below its header"),
-    "unsorted traffic": (_traffic("2,1", "1,1"), "bad.csv, line 3", "in order of arrival", "Sort the file"),
     "negative time": (_traffic("-1,1", "1,1"), "bad.csv, line 2", "no negative time", "Correct or drop"),
     "NaN in traffic": (_traffic("0,1", "nan,1"), "bad.csv, line 3", "finite", "Correct or drop"),
     "NaN in numbers": (_set(RATE, float("nan")), RATE, "finite", "number"),
@@ -119,6 +119,19 @@ def test_bad_input_is_said_with_file_field_and_remedy(
         assert part in said.err
     assert not list((tmp_path / "runs").glob("[!.]*"))
     assert [path for path in sorted(tmp_path.iterdir()) if path.name != "runs"] == before
+
+
+def test_traffic_that_goes_back_in_time_is_put_in_order_and_the_run_says_so(
+    tmp_path: Path, block_model: Path, prefect_server: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = document(str(block_model))
+    rows = [f"{second},8" for second in range(200)]
+    rows[50], rows[51] = rows[51], rows[50]
+    (tmp_path / "t.csv").write_text("\n".join(["arrival_s,size", *rows]) + "\n")
+    path = save(tmp_path, "c", {**values, "traffic": {"file": {"path": "t.csv", "rate_scale": 100}}})
+    main(["run", str(path), "--store", str(tmp_path / "runs"), "--json"])
+
+    assert any("line 53" in warning for warning in json.loads(capsys.readouterr().out)["warnings"])
 
 
 def test_the_line_of_a_wrong_field_is_named(write_candidate: Write, capsys: pytest.CaptureFixture[str]) -> None:
