@@ -66,7 +66,7 @@ def capacity(
 
     def trial(factor: float) -> Trial:
         if factor not in tried:
-            tried[factor] = _trial(replays(factor), sla_us, warmup_share)
+            tried[factor] = trial_of(replays, sla_us, warmup_share, factor)
         return tried[factor]
 
     stable = _highest(lambda factor: not trial(factor).unstable, tolerance)
@@ -113,7 +113,9 @@ def _knee(trial: Callable[[float], Trial], stable: float) -> float | None:
     return max(powers)[1] if powers else None
 
 
-def _trial(results: Sequence[Replayed], sla_us: float, warmup_share: float) -> Trial:
+def trial_of(replays: Replays, sla_us: float, warmup_share: float, factor: float = 1.0) -> Trial:
+    """What the requests meet at one rate."""
+    results = replays(factor)
     unstable = any(result.unstable for result in results)
     settled = [result.latency_ps[ceil(len(result.slot) * warmup_share) :] for result in results]
     sla_ps = round(sla_us * 1e6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,12 +54,19 @@ class Closed:
 
 
 def close_run(
-    gate: Gate, run: Run, assembled: Payload, swept: list[Payload], judged: Payload, report: Task[..., Payload]
+    gate: Gate,
+    run: Run,
+    assembled: Payload,
+    parts: Mapping[str, list[Payload]],
+    judged: Payload,
+    report: Task[..., Payload],
 ) -> Closed:
-    """Write everything that the run leaves behind; run.json, complete with digests, is the last."""
+    """Write everything that the run leaves behind; run.json, complete with digests, is the last. parts: tables that
+    come in parts, by name."""
     begun = time.perf_counter()
     store, decision = gate.store, read_decision(gate.store, judged)
-    tables = {**assembled["values"], "sweep": _joined(gate, swept), **_tables(judged)}
+    joined = {name: _joined(gate, name, payloads) for name, payloads in parts.items()}
+    tables = {**assembled["values"], **joined, **_tables(judged)}
     history = append_history(store, get_frame(store, judged["values"]["history"]))
     candidate = gate.loaded.document.model_dump(mode="json", by_alias=True)
     artifacts = (
@@ -107,9 +115,9 @@ def tell_prefect(closed: Closed) -> None:
     )  # fmt: skip
 
 
-def _joined(gate: Gate, swept: list[Payload]) -> Ref:
-    frames = [get_frame(gate.store, part["values"]["table:sweep"]) for part in swept]
-    return put_frame(gate.store, "sweep", pl.concat(frames))
+def _joined(gate: Gate, name: str, parts: list[Payload]) -> Ref:
+    frames = [get_frame(gate.store, part["values"][f"table:{name}"]) for part in parts]
+    return put_frame(gate.store, name, pl.concat(frames))
 
 
 def _tables(judged: Payload) -> dict[str, Ref]:

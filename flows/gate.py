@@ -119,6 +119,15 @@ class Gate:
             for side, noise in (("comparator", 0), ("candidate", 0), ("comparator", NOISE_OF_SECOND_RUN))
         ]  # fmt: skip
 
+    def tried(self, opened: Payload, works: Sequence[Work], executed: Sequence[Payload]) -> dict[str, list[Any]]:
+        """Both sides, and what other settings of theirs would be planned for."""
+        services = self.services(opened, works, executed)[: len(SIDES)]
+        graphs = {
+            workload.name: graphs_of(opened, "graph", workload.name) for workload in self.loaded.document.workloads
+        }
+        share = self.loaded.document.traffic.warmup_share
+        return {"work": services, "graphs": [graphs] * len(services), "warmup_share": [share] * len(services)}
+
     def arrivals(self, opened: Payload) -> list[Ref]:
         """The requests of each replication."""
         return [opened["values"][f"arrivals:{number}"] for number in range(self.loaded.document.policy.replications)]

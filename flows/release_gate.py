@@ -25,6 +25,7 @@ from flows.tasks.quality import quality
 from flows.tasks.report import report
 from flows.tasks.scheduling import scheduling
 from flows.tasks.tiling import tiling
+from flows.tasks.trials import trials
 
 RUNNER: Any = ThreadPoolTaskRunner(max_workers=2)  # its type parameter says nothing that helps here
 
@@ -54,7 +55,8 @@ def release_gate(candidate: str, store: str | None = None) -> Any:
             assembly, works=works, executed=executed, checked=checked, served=served[:2], profiles=profiles_of(opened)
         )
         swept = gate.each(lens, work=works, **gate.busiest(works, assembled))
+        tried = gate.each(trials, **gate.tried(opened, works, executed))
         judged = gate.one(judge, dossier=gate.dossier(run, opened, works, checked, served, assembled))
-        closed = close_run(gate, run, assembled, swept, judged, report)
+        closed = close_run(gate, run, assembled, {"sweep": swept, "trials": tried}, judged, report)
     tell_prefect(closed)
     return Completed(name=closed.decision.verdict, message=closed.sentence, data=closed.summary)

@@ -15,6 +15,7 @@ ROW_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "quality": ("side", "workload", "output"),
     "metrics": ("side", "workload", "bucket", "batch", "evidence"),
     "sweep": ("side", "workload", "bucket", "batch", "policy"),
+    "trials": ("side", "experiment", "label"),
     "checks": ("check", "scope"),
     "mechanisms": ("check", "scope", "experiment", "stage"),
     "lock": ("field",),

@@ -14,7 +14,7 @@ from pandera.errors import SchemaError, SchemaErrors
 from schemas.errors import DocumentError
 from schemas.tables_judgement import CHECKS, HISTORY, MECHANISMS
 from schemas.tables_plan import BUFFERS, KERNELS, METRICS, OPS, SWEEP
-from schemas.tables_run import PROFILE_KERNELS, QUALITY, REQUESTS, TIMELINE
+from schemas.tables_run import PROFILE_KERNELS, QUALITY, REQUESTS, TIMELINE, TRIALS
 
 TABLES: Mapping[str, pa.DataFrameSchema] = MappingProxyType(
     {
@@ -25,6 +25,7 @@ TABLES: Mapping[str, pa.DataFrameSchema] = MappingProxyType(
         "quality": QUALITY,
         "requests": REQUESTS,
         "profile_kernels": PROFILE_KERNELS,
+        "trials": TRIALS,
         "metrics": METRICS,
         "sweep": SWEEP,
         "checks": CHECKS,

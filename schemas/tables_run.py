@@ -137,6 +137,28 @@ REQUESTS = table(
     ],
 )
 
+TRIALS = table(
+    "trials",
+    "What the same requests would meet at other rates, batches and fusion policies; a part of the replications.",
+    {
+        "side": text("Which of the two releases the row is about.", one_of=SIDES),
+        "experiment": text("What was changed.", one_of=("rate", "batching", "fusion")),
+        "label": text("Name of the trial."),
+        "policy": text("Fusion policy of the plans."),
+        "max_batch": integer("Most requests in one batch.", "requests", low=1),
+        "max_wait_us": number("Longest wait for a batch to fill.", "microseconds"),
+        "rate_per_s": number("Mean arrivals a second.", "requests per second"),
+        "utilisation": number("Time that slots would have to work / time in which the requests arrived.", "ratio"),
+        "unstable": flag("Whether a queue grows without end; then there are no percentiles."),
+        "p50_us": number("Median latency; null where unstable or too few completed.", "microseconds", nullable=True),
+        "p95_us": number("95th percentile of latency, likewise.", "microseconds", nullable=True),
+        "p99_us": number("99th percentile of latency, likewise.", "microseconds", nullable=True),
+        "missed_share": number("Requests that miss the SLA; null where none is set.", "share", high=1.0, nullable=True),
+        "mark": text("own: as the side runs; sla, stable: highest such rate found; knee: most rate per p99."),
+    },
+    [rule(["unstable", "p99_us"], "no percentile where unstable", ~pl.col("unstable") | pl.col("p99_us").is_null())],
+)  # fmt: skip
+
 PROFILE_KERNELS = table(
     "profile_kernels",
     "Measured kernels of a side's profile.",

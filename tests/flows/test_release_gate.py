@@ -21,7 +21,7 @@ from tests.flows.world import Write
 
 STAGES = (
     "ingress", "lowering", "fusion", "tiling", "placement", "execution", "quality", "scheduling", "assembly", "lens",
-    "judge", "report",
+    "trials", "judge", "report",
 )  # fmt: skip
 WRITTEN = sorted(set(TABLES) - {"history", "profile_kernels"})
 

@@ -88,8 +88,14 @@ HISTORY: dict[str, object] = {
     "value": 12.0,
 }  # fmt: skip
 
+TRIAL: dict[str, object] = {
+    "side": "candidate", "experiment": "batching", "label": "batch 2, wait 0 µs", "policy": "pattern", "max_batch": 2,
+    "max_wait_us": 0.0, "rate_per_s": 70.0, "utilisation": 0.4, "unstable": False, "p50_us": 10.0, "p95_us": 20.0,
+    "p99_us": 30.0, "missed_share": 0.01, "mark": "own",
+}  # fmt: skip
+
 GOOD: dict[str, dict[str, object]] = {
     "ops": OP, "kernels": KERNEL, "buffers": BUFFER, "timeline": EVENT, "quality": QUALITY, "requests": REQUEST,
     "profile_kernels": PROFILE_KERNEL, "metrics": METRIC, "sweep": SWEEP, "checks": CHECK, "mechanisms": MECHANISM,
-    "history": HISTORY,
+    "trials": TRIAL, "history": HISTORY,
 }  # fmt: skip

@@ -62,6 +62,8 @@ BAD: list[tuple[str, dict[str, object], str]] = [
     ("metrics", {"launch_overhead_reduction": 1.1}, "launch_overhead_reduction"),
     ("metrics", {"on_chip_reuse_ratio": nan}, "on_chip_reuse_ratio"),
     ("sweep", {"zone": "fine"}, "zone"),
+    ("trials", {"unstable": True}, "p99_us"),
+    ("trials", {"max_batch": 0}, "max_batch"),
     ("sweep", {"working_set_ratio": -0.1}, "working_set_ratio"),
     ("checks", {"status": "ok"}, "status"),
     ("checks", {"interval_low": 0.3}, "interval_low"),
