@@ -17,6 +17,7 @@ SECTION_OF: Final[dict[str, str]] = {
     "checks": "matrix", "metrics": "primary", "requests": "tails", "mechanisms": "swaps", "ops": "worksheet",
     "kernels": "worksheet", "sweep": "lens", "timeline": "timeline", "buffers": "timeline", "quality": "quality",
     "lock": "lock", "run": "lock", "run.json": "lock", "profile_kernels": "measured", "history": "history",
+    "trials": "trials", "scheduling": "scheduling",
 }  # fmt: skip
 """Artifact -> the section of the page where its rows stand."""
 

@@ -92,6 +92,27 @@ def quantiles(id_: str, scope: str, points: pl.DataFrame) -> Chart:
     return _finish(alt.layer(line, targets), id_, f"Latency by percentile: {scope}", description, 250)
 
 
+def lines(
+    id_: str, title: str, description: str, rows: Sequence[dict[str, Any]], *, x: tuple[str, str], y: tuple[str, str],
+    ordered: bool = False,
+) -> Chart:  # fmt: skip
+    """One quantity against another, a line a side. x, y: field and title with its unit. ordered: the values of x are
+    names, in the order of the rows. rows: side, and the fields."""
+    if ordered:
+        names = list(dict.fromkeys(row[x[0]] for row in rows))
+        across: Any = alt.X(f"{x[0]}:N", title=x[1], sort=names, scale=alt.Scale(type="point", padding=0.6))
+    else:
+        across = alt.X(f"{x[0]}:Q", title=x[1], scale=alt.Scale(nice=False))
+    base = alt.Chart(_data(rows)).encode(x=across, y=alt.Y(f"{y[0]}:Q", title=y[1]), color=_SIDE)
+    named = alt.Tooltip(f"{x[0]}:N", title=x[1]) if ordered else alt.Tooltip(f"{x[0]}:Q", title=x[1], format=",.4~r")
+    tooltip = [
+        alt.Tooltip("side:N", title="side"), named, alt.Tooltip(f"{y[0]}:Q", title=y[1], format=",.4~r"),
+    ]  # fmt: skip
+    line = base.mark_line(strokeWidth=2).encode(strokeDash=_DASH)
+    dots = base.mark_point(filled=True, size=45, opacity=1).encode(tooltip=tooltip)
+    return _finish(alt.layer(line, dots), id_, title, description, 260)
+
+
 def drivers(id_: str, scope: str, rows: Sequence[dict[str, Any]]) -> Chart:
     """Mean drivers of middle and slowest requests, stacked, for both sides.
 

@@ -17,6 +17,8 @@ from schemas.decision import Driver
 
 DRIVERS: Final[tuple[str, ...]] = get_args(Driver)
 SLOWEST: Final = 0.95
+SLOWEST_5: Final = "slowest 5\u00a0%"
+SLOWEST_1: Final = "slowest 1\u00a0%"
 MIDDLE: Final = (0.45, 0.55)
 MEANINGS: Final[dict[str, str]] = {
     "queueing": "waiting while every eligible core is busy",
@@ -48,15 +50,16 @@ class Shares:
         return tuple(slow - middle for slow, middle in zip(self.slowest_ns, self.middle_ns, strict=True))
 
 
-def shares(requests: pl.DataFrame, scope: str) -> tuple[Shares, ...]:
-    """Both sides' drivers over settled, completed requests of one scope, pooled over the replications."""
+def shares(requests: pl.DataFrame, scope: str, slowest: float = SLOWEST) -> tuple[Shares, ...]:
+    """Both sides' drivers over settled, completed requests of one scope, pooled over the replications. slowest: the
+    quantile from which on a request is one of the slowest."""
     part = requests if scope == "overall" else requests.filter(pl.col("workload") == scope)
     found = []
     for side in SIDES:
         done = part.filter((pl.col("side") == side) & (pl.col("status") == "completed"))
         if done.is_empty():
             continue
-        low, high, slow = (done["latency_ps"].quantile(level, "nearest") for level in (*MIDDLE, SLOWEST))
+        low, high, slow = (done["latency_ps"].quantile(level, "nearest") for level in (*MIDDLE, slowest))
         latency = pl.col("latency_ps")
         found.append(Shares(side, scope, _means(done, latency.is_between(low, high)), _means(done, latency >= slow)))
     return tuple(found)
@@ -88,6 +91,11 @@ def section(evidence: Evidence) -> Section:
         Note(headline(by_scope[0][1])),
         Charts(drawn),
         _table(*by_scope[0]),
+        *(
+            Fold("Drivers of the slowest 1 %", (_table(by_scope[0][0], rarest, SLOWEST_1),))
+            for rarest in [shares(kept, by_scope[0][0], 0.99)]
+            if rarest
+        ),
         *(Fold(f"Drivers of {scope}", (_table(scope, found),)) for scope, found in by_scope[1:]),
     )
     return Section("drivers", title, lead, blocks)
@@ -118,25 +126,28 @@ def _long(found: tuple[Shares, ...]) -> list[dict[str, object]]:
     ]
 
 
-def _table(scope: str, found: tuple[Shares, ...]) -> Table:
+def _table(scope: str, found: tuple[Shares, ...], slowest: str = SLOWEST_5) -> Table:
     scale = words.time_scale(value for side in found for value in side.slowest_ns)
     columns = [Column("Driver")]
     for side in found:
         columns += [
             Column(f"{side.side} middle, {scale.unit}", numeric=True),
-            Column(f"{side.side} slowest 5\u00a0%, {scale.unit}", numeric=True),
+            Column(f"{side.side} {slowest}, {scale.unit}", numeric=True),
             Column(f"{side.side} excess, {scale.unit}", numeric=True),
             Column(f"{side.side} share of excess", numeric=True),
         ]
     used = [index for index in range(len(DRIVERS)) if any(s.middle_ns[index] or s.slowest_ns[index] for s in found)]
     tops = [max(side.excess_ns) for side in found]
     used.sort(key=lambda index: -max(side.excess_ns[index] for side in found))
-    rows = tuple(_driver_row(scope, index, scale, found, tops) for index in used)
+    keys = (scope,) if slowest == SLOWEST_5 else (scope, slowest)
+    rows = tuple(_driver_row(keys, index, scale, found, tops) for index in used)
     return Table(f"Drivers, {scope}: largest excess first; drivers that are zero everywhere are left out",
                  tuple(columns), rows)  # fmt: skip
 
 
-def _driver_row(scope: str, index: int, scale: words.Scale, found: tuple[Shares, ...], tops: list[float]) -> Row:
+def _driver_row(
+    keys: tuple[str, ...], index: int, scale: words.Scale, found: tuple[Shares, ...], tops: list[float]
+) -> Row:
     driver = DRIVERS[index]
     cells = [Cell(driver, sub=MEANINGS[driver])]
     longest_ns = max(max(side.slowest_ns) for side in found)
@@ -150,7 +161,7 @@ def _driver_row(scope: str, index: int, scale: words.Scale, found: tuple[Shares,
             Cell(time_cell(excess, scale, longest_ns), tone=tone),
             Cell(words.percent(excess / total) if total > 0 and excess > 0 else "none", tone=tone),
         ]
-    return Row(row_id("drivers", scope, driver), tuple(cells))
+    return Row(row_id("drivers", *keys, driver), tuple(cells))
 
 
 def time_cell(value_ns: float, scale: words.Scale, longest_ns: float) -> str:

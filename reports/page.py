@@ -25,9 +25,11 @@ from reports import (
     quality,
     reproduce,
     rollback,
+    scheduling,
     swaps,
     tails,
     timeline,
+    trials,
     worksheet,
 )
 from reports.blocks import Chart, Section, charts_of, row_ids
@@ -39,9 +41,11 @@ SECTIONS: Final[tuple[Callable[[Evidence], Section], ...]] = (
     primary.section,
     tails.section,
     drivers.section,
+    scheduling.section,
     swaps.section,
     worksheet.section,
     lens.section,
+    trials.section,
     timeline.section,
     measured.section,
     quality.section,

@@ -87,7 +87,7 @@ def test_every_chart_is_drawn_in_the_height_that_was_kept_for_it(browser: webdri
         " return [canvas.clientHeight, height, svg.querySelectorAll('path, line').length] })"
     )
 
-    assert len(sizes) == 13
+    assert len(sizes) == 17
     for kept, drawn, marks in sizes:
         assert drawn <= kept + 1
         assert marks > 5
@@ -166,7 +166,7 @@ def test_a_reader_without_scripts_still_has_every_table(browser: webdriver.Chrom
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
-    assert len(texts) == 13 and all("needs scripts" in text for text in texts)
+    assert len(texts) == 17 and all("needs scripts" in text for text in texts)
     assert len(rows) > 150
 
 

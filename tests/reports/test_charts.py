@@ -25,7 +25,7 @@ def encodings(spec: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_every_chart_has_titled_axes_and_a_tooltip(drawn: dict[str, Chart]) -> None:
-    assert len(drawn) == 13
+    assert len(drawn) == 17
     for chart in drawn.values():
         found = list(encodings(chart.spec))
         sides = [item["y"] for item in found if "y" in item]

@@ -25,6 +25,7 @@ TABLES = (
     "mechanisms",
     "kernels",
     "sweep",
+    "trials",
     "timeline",
     "buffers",
     "quality",
@@ -41,8 +42,8 @@ def test_sections_stand_in_the_order_of_the_design(page: Element) -> None:
     sections = [section.attributes["id"] for section in page.all("section") if "id" in section.attributes]
 
     assert sections == [
-        "matrix", "primary", "tails", "drivers", "swaps", "worksheet", "lens", "timeline", "measured", "quality",
-        "lock", "ownership", "rollback", "history", "reproduce",
+        "matrix", "primary", "tails", "drivers", "scheduling", "swaps", "worksheet", "lens", "trials", "timeline",
+        "measured", "quality", "lock", "ownership", "rollback", "history", "reproduce",
     ]  # fmt: skip
 
 
@@ -57,7 +58,7 @@ def test_headings_do_not_skip_a_level(page: Element, html: str) -> None:
 def test_hostile_names_are_text_and_never_markup(page: Element) -> None:
     text = page.whole_text()
 
-    assert len(page.all("script")) == 13 + 2  # 13 charts' data, the libraries, the page's own
+    assert len(page.all("script")) == 17 + 2  # 17 charts' data, the libraries, the page's own
     assert not page.all("img")
     for name in HOSTILE[:3]:
         assert name in text
@@ -161,7 +162,7 @@ def test_the_same_evidence_gives_the_same_page(html: str) -> None:
 
 def test_every_verdict_has_a_page() -> None:
     for verdict in ("GO", "HOLD"):
-        assert len(compose(world(verdict, requests=400))) == 15
+        assert len(compose(world(verdict, requests=400))) == 17
 
 
 def test_the_room_can_be_imported_without_its_libraries() -> None:

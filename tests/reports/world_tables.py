@@ -121,6 +121,25 @@ def metrics() -> pl.DataFrame:
     return from_rows("metrics", rows)
 
 
+def trials() -> pl.DataFrame:
+    """Of each side: four rates, the last too high; two batch settings; two fusion policies."""
+    rows = []
+    for side, slow in (("comparator", 1.0), ("candidate", 1.5)):
+        said = [("rate", f"{rate}/s", rate, mark) for rate, mark in ((50, ""), (60, "knee"), (80, "sla"), (200, ""))]
+        said += [("batching", f"batch {size}, wait 0 µs", 70, mark) for size, mark in ((1, "own"), (2, ""))]
+        said += [("fusion", policy, 70, mark) for policy, mark in (("none", ""), ("pattern", "own"))]
+        for experiment, label, rate, mark in said:
+            unstable = rate == 200
+            p99 = None if unstable else slow * rate * 10.0
+            rows.append({
+                "side": side, "experiment": experiment, "label": label, "policy": "pattern", "max_batch": 1,
+                "max_wait_us": 0.0, "rate_per_s": float(rate), "utilisation": rate / 190, "unstable": unstable,
+                "p50_us": p99 and p99 / 3, "p95_us": p99 and p99 / 2, "p99_us": p99,
+                "missed_share": 1.0 if unstable else 0.01, "mark": mark + " stable" * (mark == "sla"),
+            })  # fmt: skip
+    return from_rows("trials", rows)
+
+
 def sweep() -> pl.DataFrame:
     steps = (
         ("none", 5, 0.12, 0.42),

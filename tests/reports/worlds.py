@@ -33,6 +33,7 @@ def _tables(verdict: str, requests: int) -> dict[str, pl.DataFrame]:
         "quality": tables.quality(passes=verdict != "NO_GO"),
         "metrics": tables.metrics(),
         "sweep": tables.sweep(),
+        "trials": tables.trials(),
         "requests": tables.requests(requests, candidate_tail={"NO_GO": 2.4, "HOLD": 1.1, "GO": 0.95}[verdict]),
         "checks": tables.checks(verdict),
         "history": tables.history(),
