@@ -25,6 +25,7 @@ from accelmodel.settings import (
     TilingSettings,
 )  # fmt: skip
 from accelmodel.target import Target
+from accelmodel.traffic import Traffic
 from flows.digest import file_digest, value_digest
 from flows.safe_yaml import YamlDocument, read_yaml
 from schemas.candidate import Candidate
@@ -96,6 +97,16 @@ def load_candidate(path: Path) -> LoadedCandidate:
 def load_target(name: str) -> Target:
     """A built-in target by name, or the target of a file."""
     return _target(name, Path.cwd(), None)[1]
+
+
+def recorded_traffic(loaded: LoadedCandidate) -> Traffic | None:
+    """The traffic file that the candidate names, read; None where it generates its traffic."""
+    from accelmodel.importers.traffic import read_traffic  # pyarrow, which most commands do not need
+
+    file = loaded.document.traffic.file
+    if file is None or loaded.traffic is None:
+        return None
+    return read_traffic(loaded.traffic, {str(role): name for role, name in file.columns.items()}, sort=file.sort)
 
 
 def model_digests(inputs: Iterable[InputDigest], workload: str) -> list[str]:

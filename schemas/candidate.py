@@ -161,6 +161,8 @@ class TrafficFile(Document):
     columns: dict[Literal["arrival", "size", "stream", "iterations", "unit"], str] = {}
     """Column names, where the format is not one that is known; `unit` is of arrivals that are plain numbers: s, ms, us,
     ns or ps."""
+    sort: bool = False
+    """Put rows that go back in time in order, and say so; otherwise such a file is refused."""
     rate_scale: Positive = 1.0
     """Arrival rate multiplied by this (time is compressed)."""
     thin: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0

@@ -23,13 +23,14 @@ MAX_STREAMS = 10_000
 _ONE_THREAD = arrow_csv.ReadOptions(use_threads=False)  # only so do its errors name the row
 
 
-def read_traffic(path: Path, columns: Mapping[str, str] | None = None) -> Traffic:
+def read_traffic(path: Path, columns: Mapping[str, str] | None = None, *, sort: bool = False) -> Traffic:
     """Requests of a .csv, .jsonl or .parquet file, its first arrival at 0.
 
     columns: names of the columns `arrival`, `size`, `stream` and `iterations`, where the format is not one of FORMATS,
     and `unit` (s, ms, us, ns or ps) of arrivals that are plain numbers; by default the unit at the end of the column's
-    name (`arrival_ms`), else seconds. What the record cannot show, or had to be mended, is said in the warnings: times
-    that go back are sorted, sizes and iterations of 0 count as 1, gaps and quantised times are kept as they are.
+    name (`arrival_ms`), else seconds. sort: put rows that go back in time in order; otherwise they are refused. What
+    the record cannot show, or had to be mended, is said in the warnings: rows that were put in order, sizes and
+    iterations of 0, which count as 1, gaps and quantised times, which are kept as they are.
     """
     source, names = _open(path)
     chosen = choose(source, names, columns or {})
@@ -42,7 +43,7 @@ def read_traffic(path: Path, columns: Mapping[str, str] | None = None) -> Traffi
     iterations, none = None, 0
     if chosen.iterations:
         iterations, none = _sizes(source, table[chosen.iterations], chosen.iterations)
-    order, said = in_order(elapsed_ps, source.row, source.first)
+    order, said = in_order(elapsed_ps, source, sort)
     if order is not None:
         elapsed_ps, size, stream = elapsed_ps[order], size[order], stream[order]
         iterations = None if iterations is None else iterations[order]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from accelmodel.importers.traffic_formats import Source
 from accelmodel.traffic import PS_PER_S
 
 Said = tuple[str, ...]
@@ -13,14 +14,19 @@ _GAP_SHARE = 0.05  # of the whole record without a request
 _GAP_MEANS = 100  # and as many mean gaps: a sparse record has long gaps by nature
 
 
-def in_order(elapsed_ps: NDArray[np.int64], row: str, first: int) -> tuple[NDArray[np.int64] | None, Said]:
-    """The order of arrival where the rows are in another, else None. row, first: what a row is called, and the number
-    of the first one. [N] -> [N]"""
+def in_order(elapsed_ps: NDArray[np.int64], source: Source, sort: bool) -> tuple[NDArray[np.int64] | None, Said]:
+    """The order of arrival where the rows are in another, else None. InputError for such rows without `sort`.
+    [N] -> [N]"""
     back = np.flatnonzero(np.diff(elapsed_ps) < 0)
     if not len(back):
         return None, ()
+    if not sort:
+        found = f"a step back in time, the first of {len(back):,}"
+        remedy = "Sort the rows by arrival, or set traffic.file.sort: true to have it done and said."
+        raise source.wrong(int(back[0]) + 1, "rows in order of arrival", found, remedy)
     said = (
-        f"time goes back at {len(back):,} of {len(elapsed_ps):,} rows, first at {row} {first + int(back[0]) + 1}; "
+        f"time goes back at {len(back):,} of {len(elapsed_ps):,} rows, first at {source.row} "
+        f"{source.first + int(back[0]) + 1}; "
         "the rows are sorted by arrival, rows of one instant as they stood"
     )  # fmt: skip
     return np.argsort(elapsed_ps, kind="stable"), (said,)

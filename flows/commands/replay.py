@@ -15,11 +15,10 @@ from rich.table import Table
 from accelmodel.capacity import Capacity, capacity
 from accelmodel.compile import compile_plan
 from accelmodel.importers.profile_file import printable
-from accelmodel.importers.traffic import read_traffic
 from accelmodel.memo import Memo
 from accelmodel.plan import Plan
 from flows.arrivals import Arrivals, replications, seeds_of
-from flows.inputs import LoadedCandidate, load_candidate
+from flows.inputs import LoadedCandidate, load_candidate, recorded_traffic
 from flows.labels import batch_sizes, bucket_and_batch, plan_settings
 from flows.replaying import Served, replay_at, replay_side
 from flows.tasks.ingress import plan_graphs
@@ -35,9 +34,7 @@ _PS_PER_US = 1e6
 def replay_candidate(candidate: Path, *, as_json: bool, with_capacity: bool = False) -> int:
     """Replay the traffic of a candidate file on both sides and print the tails, and on request the capacities."""
     loaded = load_candidate(candidate)
-    file = loaded.document.traffic.file
-    columns = {str(role): name for role, name in file.columns.items()} if file else {}
-    recorded = read_traffic(loaded.traffic, columns) if loaded.traffic is not None else None
+    recorded = recorded_traffic(loaded)
     arrivals, memo = replications(loaded.document, recorded), Memo()
     plans = {side: _plans(loaded, side, arrivals, memo) for side in SIDES}
     served = {side: _served(loaded, side, plans[side], arrivals) for side in SIDES}

@@ -11,10 +11,9 @@ import polars as pl
 from accelmodel.fuse import require_splits
 from accelmodel.graph import Graph
 from accelmodel.importers.onnx import read_graph
-from accelmodel.importers.traffic import read_traffic
 from accelmodel.target import Target
 from flows.arrivals import Arrivals, replications
-from flows.inputs import LoadedCandidate, load_candidate
+from flows.inputs import LoadedCandidate, load_candidate, recorded_traffic
 from flows.labels import FALLBACK, batch_sizes, bucket_and_batch, label_of, shapes_of
 from flows.replaying import bucket_size
 from flows.stages import Context, Payload, stage_task
@@ -33,10 +32,7 @@ def ingress(context: Context, digest: str) -> Payload:
     `arrivals:N` of each replication; `profile:SIDE:WORKLOAD`.
     """
     store, loaded = Store(Path(context["store"])), load_candidate(Path(context["candidate"]))
-    recorded = None
-    if loaded.traffic is not None and loaded.document.traffic.file is not None:
-        columns = {str(role): name for role, name in loaded.document.traffic.file.columns.items()}
-        recorded = read_traffic(loaded.traffic, columns)
+    recorded = recorded_traffic(loaded)
     arrivals = replications(loaded.document, recorded)
     values: dict[str, Ref] = {"target": put_value(store, loaded.target, Target)}
     graphs: list[Graph] = []

@@ -121,14 +121,19 @@ def test_bad_input_is_said_with_file_field_and_remedy(
     assert [path for path in sorted(tmp_path.iterdir()) if path.name != "runs"] == before
 
 
-def test_traffic_that_goes_back_in_time_is_put_in_order_and_the_run_says_so(
+def test_traffic_that_goes_back_in_time_is_refused_or_on_request_put_in_order_and_said(
     tmp_path: Path, block_model: Path, prefect_server: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     values = document(str(block_model))
     rows = [f"{second},8" for second in range(200)]
     rows[50], rows[51] = rows[51], rows[50]
     (tmp_path / "t.csv").write_text("\n".join(["arrival_s,size", *rows]) + "\n")
-    path = save(tmp_path, "c", {**values, "traffic": {"file": {"path": "t.csv", "rate_scale": 100}}})
+    traffic = {"path": "t.csv", "rate_scale": 100}
+    refused = save(tmp_path, "refused", {**values, "traffic": {"file": traffic}})
+    assert main(["run", str(refused), "--store", str(tmp_path / "runs")]) == 3
+    assert "t.csv, line 53" in capsys.readouterr().err
+
+    path = save(tmp_path, "c", {**values, "traffic": {"file": {**traffic, "sort": True}}})
     main(["run", str(path), "--store", str(tmp_path / "runs"), "--json"])
 
     assert any("line 53" in warning for warning in json.loads(capsys.readouterr().out)["warnings"])

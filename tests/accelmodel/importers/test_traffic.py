@@ -103,9 +103,12 @@ def test_a_size_of_zero_counts_as_one_and_is_said(tmp_path: Path) -> None:
     assert "1 requests of size 0" in traffic.warnings[0]
 
 
-def test_rows_out_of_order_are_sorted_with_all_they_hold_and_it_is_said(tmp_path: Path) -> None:
+def test_rows_out_of_order_are_refused_or_on_request_sorted_with_all_they_hold(tmp_path: Path) -> None:
     rows = "arrival_s,size,stream,iterations\n5,1,a,9\n7,2,b,8\n6,3,a,7\n6,4,b,6\n"
-    traffic = read_traffic(written(tmp_path, "t.csv", rows))
+    path = written(tmp_path, "t.csv", rows)
+    with pytest.raises(InputError, match=r"line 4: expected rows in order of arrival.*traffic.file.sort: true"):
+        read_traffic(path)
+    traffic = read_traffic(path, sort=True)
     assert traffic.arrival_ps.tolist() == [0, PS_PER_S, PS_PER_S, 2 * PS_PER_S]
     assert traffic.size.tolist() == [1, 3, 4, 2]
     assert traffic.stream.tolist() == [0, 0, 1, 1]
@@ -114,7 +117,7 @@ def test_rows_out_of_order_are_sorted_with_all_they_hold_and_it_is_said(tmp_path
 
 
 def test_the_first_row_may_be_the_latest(tmp_path: Path) -> None:
-    traffic = read_traffic(written(tmp_path, "t.csv", "arrival_s,size\n9,1\n2,2\n"))
+    traffic = read_traffic(written(tmp_path, "t.csv", "arrival_s,size\n9,1\n2,2\n"), sort=True)
     assert traffic.arrival_ps.tolist() == [0, 7 * PS_PER_S]
     assert traffic.size.tolist() == [2, 1]
 
