@@ -19,6 +19,7 @@ Replays = Callable[[float], Sequence[Replayed]]
 """The replications at a factor on the rate."""
 _MOST_DOUBLINGS = 20
 _KNEE_STEPS = 12
+_LATEST_PS = 4e18
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -57,11 +58,13 @@ def capacity(
             stage="scheduling", where="capacity", expected="a level between 0 and 1, a tolerance above 0, an SLA >= 0",
             found=f"{level}, {tolerance} and {sla_us}", remedy="Correct assembly.sla_us or the arguments.",
         )  # fmt: skip
-    if not all(result.arrival_ps[-1] > result.arrival_ps[0] for result in replays(1.0)):
+    at_first = replays(1.0)
+    if not all(result.arrival_ps[-1] > result.arrival_ps[0] for result in at_first):
         raise InputError(
             stage="scheduling", where="capacity", expected="requests that arrive over some time",
             found="all at one instant", remedy="Give traffic that has a rate.",
         )  # fmt: skip
+    least = max(int(result.arrival_ps[-1]) for result in at_first) / _LATEST_PS
     tried: dict[float, Trial] = {}
 
     def trial(factor: float) -> Trial:
@@ -69,10 +72,12 @@ def capacity(
             tried[factor] = trial_of(replays, sla_us, warmup_share, factor)
         return tried[factor]
 
-    stable = _highest(lambda factor: not trial(factor).unstable, tolerance)
+    stable = _highest(lambda factor: not trial(factor).unstable, tolerance, least)
     kept = None
     if sla_us > 0:
-        kept = _highest(lambda factor: not trial(factor).unstable and trial(factor).missed <= 1 - level, tolerance)
+        kept = _highest(
+            lambda factor: not trial(factor).unstable and trial(factor).missed <= 1 - level, tolerance, least
+        )
     knee = None if stable is None else _knee(trial, stable)
     rate = {factor: each.rate_per_s for factor, each in tried.items()}
     return Capacity(
@@ -81,8 +86,9 @@ def capacity(
     )  # fmt: skip
 
 
-def _highest(holds: Callable[[float], bool], tolerance: float) -> float | None:
-    """The highest factor found that holds, within the tolerance of one that does not; None where there is no such."""
+def _highest(holds: Callable[[float], bool], tolerance: float, least: float) -> float | None:
+    """The highest factor found that holds, within the tolerance of one that does not; None where there is none from
+    `least` on, below which times would leave 64 bits, or none that is too high."""
     low = high = 1.0
     if holds(1.0):
         for _ in range(_MOST_DOUBLINGS):
@@ -93,13 +99,10 @@ def _highest(holds: Callable[[float], bool], tolerance: float) -> float | None:
         else:
             return None
     else:
-        for _ in range(_MOST_DOUBLINGS):
-            low /= 2.0
-            if holds(low):
-                break
-            high = low
-        else:
-            return None
+        while not holds(low):
+            high, low = low, low / 2.0
+            if low < least:
+                return None
     while high / low > 1.0 + tolerance:
         middle = sqrt(low * high)
         low, high = (middle, high) if holds(middle) else (low, middle)
