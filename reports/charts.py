@@ -278,7 +278,9 @@ def _data(rows: Sequence[dict[str, Any]]) -> alt.InlineData:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10 … from low to high; only powers of ten where that would be many."""
+    """1, 2, 5, 10 … from low to high; only powers of ten where that would be many. None where nothing is above zero."""
+    if low <= 0:
+        return []
     powers = range(floor(log10(low)), ceil(log10(high)) + 1)
     steps = (1, 2, 5) if len(powers) <= 4 else (1,)
     return [tick for power in powers for step in steps if low <= (tick := step * 10.0**power) <= high]

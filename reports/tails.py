@@ -112,9 +112,9 @@ def section(evidence: Evidence) -> Section:
 
 
 def _charts(evidence: Evidence, kept: pl.DataFrame) -> tuple[Block, ...]:
-    points = curves(kept)
+    points = curves(kept).filter(pl.col("latency_ns") > 0)  # a log axis has no place for zero
     if points.is_empty():
-        return (Missing("latency curves: no request completed"),)
+        return (Missing("latency curves: no request completed in more than no time"),)
     drawn = tuple(
         charts.quantiles(f"chart-tail-{index}", workload, points.filter(pl.col("scope") == workload))
         for index, workload in enumerate(evidence.workloads)

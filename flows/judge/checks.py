@@ -19,6 +19,7 @@ from schemas.decision import Status
 from schemas.policy import Check, Policy
 
 NO_SCOPE = "each_workload"
+FEWEST_STABLE = 4  # replications from which harm may be proven while the queue grows without end in others
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +81,27 @@ def compare(
     facts = FACTS[metric]
     base, value = _usable(comparator, metric, scope), _usable(candidate, metric, scope)
     unstable = _unstable(scope, comparator, candidate) if facts.home == "scheduling" else None
+    if unstable is not None and unstable.status == "undecided":
+        base, value = _where_it_holds(base, value, scope, comparator, candidate)
+        if len(value) >= FEWEST_STABLE:
+            measured = _measured(check, base, value, confidence)
+            if measured.status == "fail":  # the growing queues can only be worse than this
+                words = f"{measured.message}, in the {len(value)} replications whose queue does not grow without end"
+                return _result(check, scope, base, value, replace(measured, message=words), candidate)
     if unstable is not None:  # whatever the numbers are, they are no percentiles: they are not stated
         return _result(check, scope, np.empty(0), np.empty(0), unstable, candidate)
     problem = _problem(check, scope, comparator, candidate, base, value)
     if problem is not None:
         status, message = problem
         return _result(check, scope, base, value, Measured(status, message), candidate)
+    return _result(check, scope, base, value, _measured(check, base, value, confidence), candidate)
+
+
+def _measured(check: Check, base: Values, value: Values, confidence: float) -> Measured:
+    facts = FACTS[check.metric]
     if check.margin is not None:
-        measured = against_margin(facts, base, value, check.margin, confidence)
-    else:
-        measured = against_limit(facts, value, check.limit or 0.0, confidence)
-    return _result(check, scope, base, value, measured, candidate)
+        return against_margin(facts, base, value, check.margin, confidence)
+    return against_limit(facts, value, check.limit or 0.0, confidence)
 
 
 def _scopes(
@@ -129,6 +140,16 @@ def _problem(
             if short is not None:
                 return "undecided", short
     return None
+
+
+def _where_it_holds(
+    base: Values, value: Values, scope: str, comparator: MetricValues, candidate: MetricValues
+) -> tuple[Values, Values]:
+    """The replications in which the candidate's queue holds, in pairs; none where the comparator's own does not."""
+    stable, grown = (values.get((UNSTABLE, scope), np.zeros(len(value))) for values in (comparator, candidate))
+    if np.any(stable > 0) or not len(base) == len(value) == len(grown):
+        return np.empty(0), np.empty(0)
+    return base[grown == 0], value[grown == 0]
 
 
 def _unstable(scope: str, comparator: MetricValues, candidate: MetricValues) -> Measured | None:

@@ -37,7 +37,7 @@ from accelmodel.settings import (
     TilingSettings,
     hybrid,
 )
-from accelmodel.sweep import SWEEP_POLICIES, fusion_sweep
+from accelmodel.sweep import SWEEP_EXACT_OPS, SWEEP_POLICIES, fusion_sweep
 from accelmodel.timeline import timeline
 from tests.accelmodel import tiny
 from tests.accelmodel.importers.models import save
@@ -229,9 +229,17 @@ def test_the_sweep_goes_from_no_fusion_to_all_of_it(transformer: Graph) -> None:
     assert rows[0].launches > rows[1].launches >= rows[3].launches
     assert rows[2].total_ns <= min(row.total_ns for row in rows) * (1 + 1e-9)
     for row in rows:
-        plan = compile_plan(transformer, NPU, with_policy(row.policy), "w")
+        own = with_policy(row.policy)
+        exact_ops = SWEEP_EXACT_OPS if row.policy == "optimal" else own.fusion.exact_ops
+        plan = compile_plan(transformer, NPU, replace(own, fusion=replace(own.fusion, exact_ops=exact_ops)), "w")
         assert (row.dram_bytes, row.launch_ns, row.total_ns) == (plan.dram_bytes, plan.launch_ns, total_ns(plan))
         assert row.working_set_ratio == row.peak_bytes / NPU.sram.capacity_bytes
+
+
+def test_the_sweep_plans_the_sides_own_policy_as_the_side_does(transformer: Graph) -> None:
+    own = with_policy("optimal")
+    row = fusion_sweep(transformer, NPU, own, "w")[SWEEP_POLICIES.index("optimal")]
+    assert row.total_ns == total_ns(compile_plan(transformer, NPU, own, "w"))
 
 
 def test_an_infeasible_result_keeps_the_name_of_the_group_that_asked() -> None:

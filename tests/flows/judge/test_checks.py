@@ -173,6 +173,15 @@ def test_candidate_whose_queue_grows_without_end_fails_without_a_percentile() ->
     assert only(relative("dram_bytes"), side(), growing).status == "pass"
 
 
+def test_harm_where_the_queue_holds_is_harm_though_it_grows_elsewhere() -> None:
+    partly = {(UNSTABLE, OVERALL): np.array([1.0, 1.0] + [0.0] * 6)}
+    worse = only(P99, side(), {**side(scale={"latency_p99_us": 3.0}), **partly})
+    assert worse.status == "fail"
+    assert "in the 6 replications whose queue does not grow without end" in worse.message
+    assert only(P99, side(), {**side(), **partly}).status == "undecided"
+    assert only(P99, {**side(), **partly}, {**side(scale={"latency_p99_us": 3.0}), **partly}).status == "undecided"
+
+
 def test_limits_look_at_the_candidate_alone() -> None:
     rejected = Check(id="c", metric="rejected_share", limit=0.01)
     share = [0.02, 0.021, 0.019, 0.02, 0.02, 0.022, 0.018, 0.02]
