@@ -97,7 +97,8 @@ def _rate_per_s(model: Path, target: Target, dims: Dims) -> float:
     """A rate at which the device is busy a third of the time, by the model's own plan with the default settings."""
     shapes = {dims.batch: 1} if dims.batch else {}
     plan = compile_plan(read_graph(model, shapes), target, Settings(), model.stem)
-    return UTILISATION * 1e9 / sum(kernel.cost.total_ns for kernel in plan.kernels)
+    total_ns = sum(kernel.cost.total_ns for kernel in plan.kernels)
+    return UTILISATION * 1e9 / total_ns if total_ns else DEFAULT_RATE_PER_S  # views only: it takes no time
 
 
 def _key(text: str) -> str:
