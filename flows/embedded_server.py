@@ -38,15 +38,33 @@ async def _migrate(home: Path) -> None:
     database, kept = home / "prefect.db", _kept_database()
     with (home / "migration.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        if database.is_file() and not sound(database):
+            _remove(database)  # flow runs of finished commands: no one needs them
         new = not database.exists()
-        if new and kept.is_file():
+        if new and kept.is_file() and sound(kept):
             part = database.with_suffix(".part")
             shutil.copyfile(kept, part)
             part.replace(database)  # all of it or none, even when this process is killed here
         await provide_database_interface().create_db()
-        if new and not kept.is_file():
+        if new and not (kept.is_file() and sound(kept)):
             with contextlib.suppress(OSError):  # nothing but time is lost where no cache can be written
                 _keep(database, kept)
+
+
+def sound(database: Path) -> bool:
+    """Whether SQLite can read all of it. One that is merely busy is sound."""
+    try:
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",))
+    except sqlite3.OperationalError:
+        return True
+    except sqlite3.DatabaseError:
+        return False
+
+
+def _remove(database: Path) -> None:
+    for end in ("", "-wal", "-shm"):
+        database.with_name(database.name + end).unlink(missing_ok=True)
 
 
 def _kept_database() -> Path:

@@ -19,9 +19,9 @@ from flows.arrivals import seeds_of
 from flows.assembling import busiest_label, plan_weights, tail_ratio
 from flows.digest import RESULTS, code_digest, value_digest, versions
 from flows.inputs import LoadedCandidate, model_digests
-from flows.progress import Watcher, watcher
+from flows.progress import Watcher, warn, watcher
 from flows.stages import Context, Payload, Work, kill_point
-from flows.store import RUN_DOCUMENT, Store, read_document, write_document
+from flows.store import RUN_DOCUMENT, Store, StoreError, read_document, write_document
 from flows.tasks.ingress import graphs_of, needed
 from flows.tasks.judge import Dossier
 from flows.tasks.scheduling import NOISE_OF_SECOND_RUN, Service
@@ -175,7 +175,7 @@ class Gate:
             "numeric": {name: graphs_of(opened, "numeric", name) for name in names},
             "target": opened["values"]["target"], "arrivals": self.arrivals(opened), "seeds": list(seeds_of(document)),
             "warnings": [
-                *_of_profiles(document), *opened["facts"]["warnings"],
+                *_of_profiles(document), *_of_sides(document), *opened["facts"]["warnings"],
                 *(text for side in SIDES for text in again[side]["facts"]["warnings"]),
             ],
             "today": date.today().isoformat() if document.policy.waivers else None,
@@ -205,15 +205,28 @@ class Gate:
                 raise
 
     def _finished(self) -> bool:
+        kept = self._kept()
+        return kept is not None and bool(kept.artifacts)
+
+    def _kept(self) -> Run | None:
+        """What `run.json` says; none where there is none, or a damaged one, which this run writes anew."""
         path = self.folder / RUN_DOCUMENT
-        return path.is_file() and bool(read_document(path, Run).artifacts)
+        if not path.is_file():
+            return None
+        try:
+            return read_document(path, Run)
+        except (StoreError, DocumentError) as error:
+            if isinstance(error.__cause__, OSError):
+                raise
+            return None
 
     def write_lock(self) -> Run:
         """Write `run.json` before any result is believed; a run that is taken up again keeps its moment."""
-        path = self.folder / RUN_DOCUMENT
-        created = read_document(path, Run).created if path.is_file() else datetime.now(UTC)
-        run = lock_document(self.loaded, self.run_id, created)
-        if not self._finished():
+        path, kept = self.folder / RUN_DOCUMENT, self._kept()
+        if kept is None and path.is_file():
+            warn(f"{path} could not be read. The run is taken up as a new one and writes it anew.")
+        run = lock_document(self.loaded, self.run_id, kept.created if kept else datetime.now(UTC))
+        if kept is None or not kept.artifacts:
             write_document(self.folder, RUN_DOCUMENT, run)
         return run
 
@@ -247,6 +260,14 @@ def _of_profiles(document: Candidate) -> list[str]:
     if not (document.comparator.profiles or document.candidate.profiles):
         return []
     return ["Measured profiles are kept and shown; every check rests on modelled and replayed evidence."]
+
+
+def _of_sides(document: Candidate) -> list[str]:
+    """Whoever forgot to write down what the candidate changes gets a GO that means nothing."""
+    same = document.comparator.settings == document.candidate.settings
+    if not same or document.comparator.tags != document.candidate.tags:
+        return []
+    return ["Both sides have the same settings and tags: this run compares a release with itself."]
 
 
 def _side_lock(side: Side) -> SideLock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 
@@ -14,3 +15,8 @@ def nobody(stage: str, done: int, total: int) -> None:
 
 
 watcher: ContextVar[Watcher] = ContextVar("watcher", default=nobody)
+
+
+def warn(sentence: str) -> None:
+    """Tell the user on standard error what was mended and need not stop the run."""
+    print(f"warning: {sentence}", file=sys.stderr)

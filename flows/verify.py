@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from flows.digest import file_digest
-from flows.store import DECISION_DOCUMENT, RUN_DOCUMENT, StoreError, read_document, read_table
+from flows.history import DAMAGED, HISTORY, history_path, read_history
+from flows.store import DECISION_DOCUMENT, RUN_DOCUMENT, Store, StoreError, read_document, read_table
 from schemas.decision import ArtifactDigest, Decision, InputDigest, Run
 from schemas.errors import DocumentError
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One file of a run. problem: what is wrong with it, none where it is as it was. part: `input` or `artifact`."""
+    """One file of a run. problem: what is wrong with it, none where it is as it was. part: `input`, `artifact`, or
+    `store` for what all runs share."""
 
     part: str
     name: str
@@ -27,7 +30,18 @@ def verify_run(folder: Path) -> tuple[Checked, ...]:
     unfinished = () if run.artifacts else (Checked("artifact", "run", RUN_DOCUMENT, "the run did not finish"),)
     artifacts = tuple(_artifact(folder, artifact) for artifact in run.artifacts)
     inputs = tuple(_input(entry) for entry in run.inputs)
-    return (*unfinished, *artifacts, *inputs)
+    return (*unfinished, *artifacts, *inputs, *_shared(Store(folder.parent)))
+
+
+def _shared(store: Store) -> Iterator[Checked]:
+    """The history, where it is damaged, and each damaged one that a run moved aside."""
+    try:
+        read_history(store)
+    except StoreError as error:
+        yield Checked("store", HISTORY, str(history_path(store)), str(error))
+    for aside in sorted(store.root.glob(f"{HISTORY}.parquet{DAMAGED}*")):
+        lost = "could not be read and was moved aside; rows of earlier runs are lost. Delete it once that is known"
+        yield Checked("store", HISTORY, str(aside), lost)
 
 
 def _artifact(folder: Path, artifact: ArtifactDigest) -> Checked:

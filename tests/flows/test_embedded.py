@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from flows.embedded import API_VARIABLE, ConfiguredServer, OrchestrationError, answers, orchestration
-from flows.embedded_server import _keep
+from flows.embedded_server import _keep, sound
 
 
 def test_a_configured_server_is_used_and_must_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,12 +66,39 @@ def test_a_server_that_cannot_start_is_said_with_its_log(tmp_path: Path, monkeyp
     monkeypatch.delenv(API_VARIABLE)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "none"))
     home = tmp_path / "home"
-    home.mkdir()
-    (home / "prefect.db").write_text("this is no database" * 100)
+    (home / "prefect.db").mkdir(parents=True)
 
     with orchestration(home) as server, pytest.raises(OrchestrationError, match=r"ended; its log is .*server\.log"):
         server.wait()
-    assert "not a database" in (home / "server.log").read_text()
+    assert "unable to open database file" in (home / "server.log").read_text()
+
+
+@pytest.mark.slow
+def test_a_damaged_database_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(API_VARIABLE)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "none"))
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("prefect.db", "prefect.db-wal", "prefect.db-shm"):
+        (home / name).write_text("this is no database" * 1000)
+
+    with orchestration(home) as server:
+        server.wait()
+    assert sound(home / "prefect.db")
+
+
+def test_a_database_with_a_broken_page_is_not_sound_and_a_busy_one_is(tmp_path: Path) -> None:
+    path = tmp_path / "test.db"
+    with sqlite3.connect(path) as database:
+        database.execute("create table numbers (value text)")
+        database.executemany("insert into numbers values (?)", [("x" * 500,)] * 100)
+        database.commit()
+        database.execute("begin exclusive")
+        assert sound(path)
+        database.rollback()
+    content = path.read_bytes()
+    path.write_bytes(content[:8192] + b"\xff" * 4096 + content[12288:])
+    assert not sound(path)
 
 
 def test_the_server_ends_when_its_parent_is_killed(tmp_path: Path) -> None:

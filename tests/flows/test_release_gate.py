@@ -154,3 +154,33 @@ def test_bad_input_that_shows_late_leaves_no_half_written_run(
 
     assert store.run_ids() == ()
     assert [entry.name for entry in store.root.iterdir() if not entry.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"run_id": "sam'])
+def test_a_damaged_lock_is_written_anew_by_the_same_command(
+    judged: dict[str, Any], content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, file = judged["store"], judged["files"]["same"]
+    path = store.run_folder(judged["same"]["run_id"]) / "run.json"
+    path.write_text(content)
+
+    again = judge_candidate(file, store, judged["server"], show=False)
+
+    assert again["verdict"] == "GO"
+    assert "could not be read" in capsys.readouterr().err
+    assert [item for item in verify_run(path.parent) if item.problem] == []
+
+
+def test_verify_tells_of_a_history_that_was_moved_aside(judged: dict[str, Any]) -> None:
+    store, file = judged["store"], judged["files"]["same"]
+    whole, folder = (store.root / "history.parquet").read_bytes(), store.run_folder(judged["same"]["run_id"])
+    (store.root / "history.parquet").write_text("junk")
+    assert [item.part for item in verify_run(folder) if item.problem] == ["store"]
+
+    judge_candidate(file, store, judged["server"], show=False)
+
+    aside = store.root / "history.parquet.damaged-1"
+    assert [item.path for item in verify_run(folder) if item.problem] == [str(aside)]
+    aside.unlink()
+    assert [item for item in verify_run(folder) if item.problem] == []
+    (store.root / "history.parquet").write_bytes(whole)

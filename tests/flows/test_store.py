@@ -93,6 +93,36 @@ def test_history_holds_each_run_once_and_the_oldest_first(tmp_path: Path) -> Non
     assert rows.select("run_id", "value").rows() == [("first", 1.0), ("second", 3.0)]
 
 
+@pytest.mark.parametrize("content", [b"", b"junk", b"PAR1 junk PAR1"])
+def test_a_damaged_history_is_moved_aside_and_a_new_one_begins(
+    tmp_path: Path, content: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(tmp_path)
+    for _ in range(2):
+        (tmp_path / "history.parquet").write_bytes(content)
+        append_history(store, history_rows("run", 1.0))
+
+    assert read_history(store)["run_id"].to_list() == ["run"]
+    assert (tmp_path / "history.parquet.damaged-1").read_bytes() == content
+    assert (tmp_path / "history.parquet.damaged-2").read_bytes() == content
+    assert "is now history.parquet.damaged-1" in capsys.readouterr().err
+
+
+def test_a_history_of_another_form_is_moved_aside(tmp_path: Path) -> None:
+    pl.DataFrame({"other": [1]}).write_parquet(tmp_path / "history.parquet")
+    append_history(Store(tmp_path), history_rows("run", 1.0))
+
+    assert read_history(Store(tmp_path)).height == 1
+    assert (tmp_path / "history.parquet.damaged-1").is_file()
+
+
+def test_a_folder_in_place_of_the_history_is_named(tmp_path: Path) -> None:
+    (tmp_path / "history.parquet").mkdir()
+
+    with pytest.raises(StoreError, match=r"history\.parquet: expected a table, found a folder"):
+        append_history(Store(tmp_path), history_rows("run", 1.0))
+
+
 def test_a_run_is_found_by_the_start_of_its_id_and_by_path(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for run_id in ("one-aaa", "one-abb", "two-ccc"):
