@@ -11,7 +11,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # `_nrt` off: what is compiled here allocates nothing, and counting references to the arrays that every step of an event
 # loop is given takes three quarters of its time. Compilation fails, by name, where something does allocate.
-_OPTIONS: dict[str, Any] = {"cache": True, "_nrt": False}
+# `nogil`: what touches no Python object needs no lock, so replications run side by side in threads.
+_OPTIONS: dict[str, Any] = {"cache": True, "_nrt": False, "nogil": True}
 
 
 def compiled(function: Function) -> Function:

@@ -7,11 +7,11 @@ from typing import Any
 
 from prefect import flow
 from prefect.states import Completed
-from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.closing import close_run, tell_prefect
 from flows.gate import Gate
 from flows.inputs import load_candidate
+from flows.runners import task_runner
 from flows.store import Store
 from flows.tasks.assembly import assembly
 from flows.tasks.execution import execution
@@ -27,11 +27,9 @@ from flows.tasks.scheduling import scheduling
 from flows.tasks.tiling import tiling
 from flows.tasks.trials import trials
 
-RUNNER: Any = ThreadPoolTaskRunner(max_workers=2)  # its type parameter says nothing that helps here
-
 
 @flow(
-    name="release-gate", flow_run_name="{candidate}", task_runner=RUNNER,
+    name="release-gate", flow_run_name="{candidate}", task_runner=task_runner(),
     persist_result=False, log_prints=False,
 )  # fmt: skip
 def release_gate(candidate: str, store: str | None = None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from accelmodel.settings import Settings
 from accelmodel.target import Target
 from flows.arrivals import Arrivals
 from flows.labels import FALLBACK, bucket_and_batch
+from flows.workers import workers_of
 from schemas.candidate import Workload
 from schemas.tables import polars_schema
 
@@ -55,16 +57,25 @@ def replay_side(
     replications: Sequence[Arrivals],
     seeds: Sequence[int],
 ) -> Served:
-    """Replay every replication. plans: workload -> label (`bucket/batch`) -> plan. seeds: of the noise, one each."""
+    """Replay every replication, some at once. plans: workload -> label (`bucket/batch`) -> plan. seeds: of the noise,
+    one each."""
     fleet = _fleet(workloads, plans, settings)
-    frames, unstable, warnings, used = [], [], [], []
-    for number, (arrivals, seed) in enumerate(zip(replications, seeds, strict=True)):
+
+    def served(number: int) -> tuple[pl.DataFrame, Replayed]:
+        arrivals = replications[number]
         bucket = _buckets_of(fleet, arrivals, settings.ingress.bucket_rule)
-        result = replay(_asked(arrivals, bucket), fleet.buckets, target, settings, seed)
-        frames.append(_rows(side, number, fleet, arrivals, result, settings.assembly.sla_us))
-        used.append(result.utilisation)
-        unstable += [number] if result.unstable else []
-        warnings += [f"{side}, replication {number}: {text}" for text in result.warnings]
+        result = replay(_asked(arrivals, bucket), fleet.buckets, target, settings, seeds[number])
+        return _rows(side, number, fleet, arrivals, result, settings.assembly.sla_us), result
+
+    with ThreadPoolExecutor(workers_of()) as pool:  # the engine releases Python's lock
+        found = list(pool.map(served, range(len(replications))))
+    results = [result for _, result in found]
+    unstable = [number for number, result in enumerate(results) if result.unstable]
+    warnings = [
+        f"{side}, replication {number}: {text}" for number, result in enumerate(results) for text in result.warnings
+    ]
+    used = [result.utilisation for result in results]
+    frames = [frame for frame, _ in found]
     return Served(pl.concat(frames), tuple(unstable), float(np.mean(used)), tuple(warnings))
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any, ParamSpec, TypedDict, TypeVar
@@ -78,10 +79,17 @@ def stage_task(
     """
 
     def decorate(function: Callable[P, R]) -> Task[P, R]:
+        where = (function.__module__, function.__name__)
+        _BODIES[where] = function
+
         @wraps(function)
         def body(*args: P.args, **kwargs: P.kwargs) -> R:
-            with _logged(stage, signature(function).bind(*args, **kwargs).arguments):
-                return function(*args, **kwargs)
+            result: R = run_body(stage, where, args, kwargs)
+            return result
+
+        # What a task carries to another process is its body by value: it must not bring its module's locks along.
+        body.__signature__ = signature(function)  # type: ignore[attr-defined]  # for Prefect, in place of what follows
+        del body.__wrapped__
 
         def key(_: object, parameters: dict[str, Any]) -> str:
             found = stage_key(stage, reads, parameters, packages)
@@ -101,6 +109,18 @@ def stage_task(
         return decorated
 
     return decorate
+
+
+_BODIES: dict[tuple[str, str], Callable[..., Any]] = {}
+"""What the tasks of this process do, by module and name."""
+
+
+def run_body(stage: str, where: tuple[str, str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Do what a task does, in whatever process it was sent to."""
+    import_module(where[0])  # which enters it above
+    function = _BODIES[where]
+    with _logged(stage, signature(function).bind(*args, **kwargs).arguments):
+        return function(*args, **kwargs)
 
 
 def stage_key(
