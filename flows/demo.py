@@ -45,6 +45,7 @@ def run_demo(*, only: str | None, out: Path) -> int:
     console = Console()
     candidates = write_demo(out)
     store = Store.at(out / "runs")
+    store.make()
     names = [CASES[only]] if only else list(EXPECTED)
     summaries: dict[str, dict[str, Any]] = {}
     with orchestration(store.prefect_home) as server:

@@ -196,6 +196,7 @@ class Gate:
 
         Bad input that shows only now leaves no half-written run behind.
         """
+        self.store.make()
         with self.store.lock(self.run_id, lambda: self.watch("waiting", 0, 1)):
             try:
                 yield

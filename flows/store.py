@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -80,6 +81,18 @@ class Store:
     def run_folder(self, run_id: str) -> Path:
         return self.root / run_id
 
+    def make(self) -> None:
+        """Make the folder, where it is not there. StoreError where none that can be written to may be had there."""
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.root):
+                pass
+        except OSError as error:
+            raise StoreError(
+                f"store {self.root}: expected a folder that can be written to, found none there "
+                f"({error.strerror or error}). Name another with --store or ${STORE_VARIABLE}."
+            ) from error
+
     def run_ids(self) -> tuple[str, ...]:
         """Runs with a lock document, oldest first."""
         found = list(self.root.glob(f"*/{RUN_DOCUMENT}"))
@@ -87,8 +100,10 @@ class Store:
 
     def find_run(self, name: str) -> Path:
         """Folder of a run, by id, by the start of one that no other has, or by path. StoreError says what there is."""
+        if not name.strip():
+            raise StoreError("run '': expected the id of a run, its start, or its folder, found nothing. Name one.")
         as_path = Path(name)
-        if (as_path / RUN_DOCUMENT).is_file():
+        if os.path.isfile(as_path / RUN_DOCUMENT):  # noqa: PTH113  (False, not an error, for what can be no path)
             return as_path.resolve()
         matches = [run_id for run_id in self.run_ids() if run_id == name or run_id.startswith(name)]
         exact = [run_id for run_id in matches if run_id == name]
@@ -187,7 +202,9 @@ def read_document(path: Path, kind: type[DocumentType]) -> DocumentType:
     try:
         values = json.loads(path.read_bytes())
     except OSError as error:
-        raise StoreError(f"{path}: expected a document, found {error.strerror}. Run the candidate again.") from error
+        raise StoreError(
+            f"{path}: expected a document that can be read, found none ({error.strerror}). Run the candidate again."
+        ) from error
     except ValueError as error:
         raise StoreError(f"{path}: expected JSON, found {error}. Run the candidate again.") from error
     return parse(kind, values, str(path))

@@ -138,6 +138,26 @@ def test_a_run_is_found_by_the_start_of_its_id_and_by_path(tmp_path: Path) -> No
         store.find_run("three")
 
 
+@pytest.mark.parametrize("name", ["", "  "])
+def test_no_name_names_no_run(tmp_path: Path, name: str) -> None:
+    store = Store(tmp_path)
+    store.run_folder("only").mkdir()
+    (store.run_folder("only") / "run.json").write_text("{}")
+
+    with pytest.raises(StoreError, match="found nothing"):
+        store.find_run(name)
+    with pytest.raises(StoreError, match="found 0 that match"):
+        store.find_run("x" * 5000)
+
+
+def test_a_store_that_can_be_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/none"), tmp_path / ("x" * 300)):
+        with pytest.raises(StoreError, match="expected a folder that can be written to") as error:
+            Store(place).make()
+        assert str(place) in str(error.value)
+
+
 def test_a_lock_waits_for_its_holder_and_is_free_when_the_holder_is_killed(tmp_path: Path) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", f"import sys; from pathlib import Path; from flows.store import Store\n"
