@@ -1,8 +1,9 @@
 """Lower bounds of one group that no plan of it can beat: DRAM bytes and latency.
 
 DRAM: every external input is read at least once and every output written once. Of an input only what is accessed
-counts: the positions that the strides reach, and of an axis from which the data pick (the rows of a table) a single
-one, since all picks may agree. For one contraction the I/O bound of `contraction_io_bytes` is taken where it is larger.
+counts: what the group's outputs need (demand.py), the positions that the strides reach, and of an axis from which the
+data pick (the rows of a table) a single one, since all picks may agree. For one contraction the I/O bound of
+`contraction_io_bytes` is taken where it is larger.
 
 Latency, without launches and barriers: the slowest of each engine at its peak on all cores with unpadded flops, and
 the DRAM bound at the DRAM's peak. An op on the host pays its round trip, its link and its arithmetic.
@@ -11,12 +12,13 @@ the DRAM bound at the DRAM's peak. An op on the host pays its round trip, its li
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from math import prod, sqrt
 
-from accelmodel.access import positions_in_range
 from accelmodel.boundary import Boundary, boundary, storage_bytes, storage_of
 from accelmodel.contraction import contracted
 from accelmodel.cost_terms import fallback_ns
+from accelmodel.demand import Counts, least_dims, least_positions
 from accelmodel.estimate import engine_rate
 from accelmodel.graph import ELEMENT_BYTES
 from accelmodel.plan import Access, Bound, Group, Lowered, LoweredOp
@@ -31,8 +33,9 @@ def bound(lowered: Lowered, group: Group, target: Target) -> Bound:
     if edge.fallback:
         moved = storage_bytes(lowered, edge.external) + storage_bytes(lowered, edge.outputs)
         return Bound(moved, fallback_ns(sum(op.flops for op in edge.ops), moved, target))
-    dram_bytes = max(_once_bytes(edge), _io_bytes(edge, target))
-    engines_ns = _engines_ns(edge, target)
+    needed = least_dims(edge)
+    dram_bytes = max(_once_bytes(edge, needed), _io_bytes(edge, target))
+    engines_ns = _engines_ns(edge, target, needed)
     return Bound(dram_bytes, max(engines_ns, dram_bytes / target.dram.bandwidth_bytes_per_ns))
 
 
@@ -62,27 +65,25 @@ def on_chip_bytes(target: Target) -> int:
     return target.cores * (target.sram.capacity_bytes + target.accumulator_bytes) + cache
 
 
-def _once_bytes(edge: Boundary) -> int:
+def _once_bytes(edge: Boundary, needed: Mapping[int, Counts]) -> int:
     """External inputs once, as far as they are accessed, and outputs once; by storage."""
     accessed: dict[str, float] = {}
-    for op in edge.ops:
-        for read in op.reads if op.kind != "view" else ():
+    for step, counts in needed.items():
+        op = edge.ops[step]
+        for read in op.reads:
             storage = storage_of(edge.lowered, read.tensor)
             if storage in edge.external:
-                size = accessed_elements(op, read, edge.lowered) * edge.lowered.element_bytes[read.tensor]
+                size = accessed_elements(op, read, edge.lowered, counts) * edge.lowered.element_bytes[read.tensor]
                 accessed[storage] = max(accessed.get(storage, 0.0), size)
     # Each storage is charged in whole bytes by a plan, so each is rounded by itself.
     return sum(int(size) for size in accessed.values()) + storage_bytes(edge.lowered, edge.outputs)
 
 
-def accessed_elements(op: LoweredOp, read: Access, lowered: Lowered) -> int:
-    """Fewest distinct elements of an operand that the op can do with."""
-    sizes = op.dim_sizes()
+def accessed_elements(op: LoweredOp, read: Access, lowered: Lowered, needed: Counts) -> int:
+    """Fewest distinct elements of an operand that the op can do with. needed: how much of each dim it works through."""
     shape = lowered.graph.tensors[read.tensor].shape
-    counts = [
-        1 if axis.whole and op.kind == "movement" and size else positions_in_range(axis, sizes, size)[0]
-        for axis, size in zip(read.axes or (), shape, strict=True)
-    ]
+    axes = tuple(zip(read.axes or (), shape, strict=True))
+    counts = [least_positions(op, axis, size, needed) for axis, size in axes]
     uses = Counter(name for axis in read.axes or () for name in {name for name, _ in axis.terms})
     if any(times > 1 for times in uses.values()):
         return max(counts, default=1)  # a diagonal: axes are not free of each other
@@ -97,7 +98,7 @@ def _io_bytes(edge: Boundary, target: Target) -> int:
         return 0
     results = prod(edge.lowered.graph.tensors[first.writes[0].tensor].shape)
     shapes = [prod(edge.lowered.graph.tensors[write.tensor].shape) for op in rest for write in op.writes]
-    if any(op.kind != "elementwise" for op in rest) or any(shape != results for shape in shapes):
+    if not edge.outputs or any(op.kind != "elementwise" for op in rest) or any(shape != results for shape in shapes):
         return 0
     left, right = contracted(first)
     assert left is not None and right is not None
@@ -124,11 +125,13 @@ def _is_matrix_product(op: LoweredOp, edge: Boundary) -> bool:
     return len(storages) == 2 and storages <= set(edge.external) and len(op.writes) == 1
 
 
-def _engines_ns(edge: Boundary, target: Target) -> float:
-    """The busiest engine, at its peak, on all cores."""
+def _engines_ns(edge: Boundary, target: Target, needed: Mapping[int, Counts]) -> float:
+    """The busiest engine, at its peak, on all cores, with the share of each op that is needed."""
     busy: dict[str, float] = {}
-    for op in edge.ops:
+    for step, counts in needed.items():
+        op = edge.ops[step]
         if op.flops:
             peak, _ = engine_rate(op, target)
-            busy[op.engine] = busy.get(op.engine, 0.0) + op.flops / (peak * target.cores)
+            share = prod(counts.values()) / max(1, prod(dim.size for dim in op.dims))
+            busy[op.engine] = busy.get(op.engine, 0.0) + op.flops * share / (peak * target.cores)
     return max(busy.values(), default=0.0)

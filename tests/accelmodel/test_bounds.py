@@ -1,5 +1,6 @@
 """Bounds by hand, and against everything that an exhaustive search finds."""
 
+from dataclasses import replace
 from itertools import product
 from math import sqrt
 
@@ -69,6 +70,45 @@ def test_a_strided_convolution_reads_the_positions_that_it_reaches() -> None:
     )
     lowered = tiny.world([conv], {"a": (2, 10), "w": (1, 2), "y": (1, 4)})
     assert bound(lowered, tiny.alone(0), tiny.machine()).dram_bytes == 2 * 4 + 2 + 4
+
+
+def split(rows: int, parts: tuple[int, int]) -> tiny.LoweredOp:
+    return tiny.op("cut", "movement", {"i": rows, "j": sum(parts)}, {"x": "i j"}, {"a": "i j", "b": f"i j-{parts[0]}"})
+
+
+def test_of_a_split_only_the_part_that_is_used_is_bound_to_be_read() -> None:
+    """Hand arithmetic: 8 rows of the first 5 of 9 columns are read, and 8 x 5 results written."""
+    relu = tiny.op("relu", "elementwise", {"i": 8, "j": 5}, {"a": "i j"}, {"y": "i j"})
+    shapes = {"x": (8, 9), "a": (8, 5), "b": (8, 4), "y": (8, 5)}
+    lowered = tiny.world([split(8, (5, 4)), relu], shapes, outputs=["y"])
+    found = bound(lowered, tiny.everything(lowered), tiny.machine())
+    assert found.dram_bytes == 8 * 5 + 8 * 5
+    assert found.dram_bytes <= least(lowered, tiny.everything(lowered), tiny.machine(), False)[0]
+
+
+def test_of_a_split_whose_parts_are_all_used_everything_is_read() -> None:
+    relus = [tiny.op(f"relu{t}", "elementwise", {"i": 8, "j": n}, {t: "i j"}, {f"{t}y": "i j"}) for t, n in
+             (("a", 5), ("b", 4))]  # fmt: skip
+    shapes = {"x": (8, 9), "a": (8, 5), "b": (8, 4), "ay": (8, 5), "by": (8, 4)}
+    lowered = tiny.world([split(8, (5, 4)), *relus], shapes)
+    assert bound(lowered, tiny.everything(lowered), tiny.machine()).dram_bytes == 8 * 9 + 8 * 9
+
+
+def test_what_a_slice_in_the_group_drops_is_neither_read_nor_worked_on() -> None:
+    ops = [
+        tiny.op("relu", "elementwise", {"i": 8, "j": 10}, {"x": "i j"}, {"h": "i j"}),
+        tiny.op("take", "movement", {"i": 8, "j": 3}, {"h": "i 2*j+1"}, {"y": "i j"}),
+    ]
+    lowered = tiny.world(ops, {"x": (8, 10), "h": (8, 10), "y": (8, 3)})
+    found = bound(lowered, tiny.everything(lowered), tiny.machine(lanes=1, dram_bytes_per_ns=1e6))
+    assert found.dram_bytes == 8 * 3 + 8 * 3
+    assert found.latency_ns == 8 * 3
+
+
+def test_a_group_that_nothing_uses_is_bound_by_nothing() -> None:
+    lowered = tiny.gemm(4, 4, 4)
+    dead = replace(lowered, graph=replace(lowered.graph, outputs=("a",)))
+    assert bound(dead, tiny.alone(0), tiny.machine()).dram_bytes == 0
 
 
 def test_latency_is_bound_by_engines_and_dram() -> None:
