@@ -12,11 +12,11 @@ from reports.blocks import Cell, Tone
 from reports.evidence import SIDES, Evidence
 from reports.history import VERDICT_TONES
 from reports.matrix import interval_text, limit_text, owner_cell
-from reports.metric_words import metric_texts, metric_words
 from reports.ownership import finding_id
 from reports.primary import Primary, primaries
 from reports.tails import settled, tails
 from schemas.decision import Finding
+from schemas.metric_words import metric_texts, metric_words
 
 REASONS_SHOWN: Final = 4
 _ORDERS: Final[dict[str, str]] = {

@@ -10,7 +10,7 @@ from reports import words
 from reports.anchors import row_id
 from reports.blocks import Cell, Column, Missing, Row, Section, Table, Tone
 from reports.evidence import Evidence
-from reports.metric_words import metric_texts, metric_words
+from schemas.metric_words import metric_texts, metric_words
 
 SHOWN: Final = ("latency_p99_us", "latency_p95_us", "launch_overhead_reduction", "on_chip_reuse_ratio")
 MOST_RUNS: Final = 15

@@ -8,7 +8,7 @@ from reports import words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Column, Missing, Row, Section, Table, Tone
 from reports.evidence import Evidence
-from reports.metric_words import metric_texts, metric_words
+from schemas.metric_words import metric_texts, metric_words
 
 STATUS_TONES: Final[dict[str, Tone]] = {
     "fail": "bad", "missing": "warn", "undecided": "warn", "waived": "warn", "pass": "good",

@@ -6,8 +6,8 @@ from reports import words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Column, Facts, Missing, Row, Section, Table
 from reports.evidence import Evidence
-from reports.metric_words import METRICS, metric_texts, metric_words
 from schemas.decision import Drill, RollbackCriterion
+from schemas.metric_words import METRICS, metric_texts, metric_words
 
 _TITLE = "Rollback criteria and drill"
 _LEAD = "When to return to the comparator once the candidate is live. Any one of the conditions is enough."

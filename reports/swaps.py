@@ -10,7 +10,7 @@ from reports.anchors import row_id
 from reports.blocks import Block, Cell, Column, Fold, Missing, Note, Row, Section, Table
 from reports.evidence import Evidence
 from reports.matrix import STATUS_TONES, change_cell
-from reports.metric_words import metric_texts, metric_words
+from schemas.metric_words import metric_texts, metric_words
 
 _TITLE = "Which mechanism failed first"
 _LEAD = (

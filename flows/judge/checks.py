@@ -7,15 +7,17 @@ at most the margin"; else it is undecided. An exact value is compared as it is. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from flows.judge import words
 from flows.judge.facts import COMPLETED, FACTS, OVERALL, REJECTED, UNSTABLE, MetricFacts, MetricValues, Values
 from flows.judge.measure import Measured, against_limit, against_margin
 from flows.judge.statistics import holm, least_per_replication, level, minimum_samples
 from schemas.decision import Status
+from schemas.metric_words import QUEUE_GROWS
 from schemas.policy import Check, Policy
 
 NO_SCOPE = "each_workload"
@@ -28,7 +30,7 @@ class CheckResult:
 
     change, interval_low, interval_high: worsening as a share of the comparator's value (of 1 - r for saturating
     ratios), positive is worse; None where there is none. p_harm: before Holm; None for exact values.
-    further: replications that would decide it, where that can be said.
+    further: replications that would decide it, where that can be said. cause: why a value is missing, where known.
     """
 
     check: Check
@@ -43,6 +45,7 @@ class CheckResult:
     status: Status
     message: str
     further: int | None = None
+    cause: str = ""
 
     @property
     def facts(self) -> MetricFacts:
@@ -58,15 +61,20 @@ class CheckResult:
 
 
 def evaluate(
-    policy: Policy, comparator: MetricValues, candidate: MetricValues, workloads: Sequence[str] = ()
+    policy: Policy,
+    comparator: MetricValues,
+    candidate: MetricValues,
+    workloads: Sequence[str] = (),
+    causes: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[CheckResult, ...]:
     """Every check of the policy in its order, for each scope that it covers.
 
     workloads: names that a check of `each_workload` must cover; by default those that either side has values of.
-    A check that covers nothing gives one row that says so.
+    A check that covers nothing gives one row that says so. causes: (metric, scope) -> why a value is missing.
     """
     pairs = [(check, scope) for check in policy.checks for scope in _scopes(check, comparator, candidate, workloads)]
     results = [compare(check, scope, comparator, candidate, policy.confidence) for check, scope in pairs]
+    results = [_with_cause(result, causes or {}) for result in results]
     return _with_holm(results, level(policy.confidence))
 
 
@@ -86,10 +94,11 @@ def compare(
         if len(value) >= FEWEST_STABLE:
             measured = _measured(check, base, value, confidence)
             if measured.status == "fail":  # the growing queues can only be worse than this
-                words = f"{measured.message}, in the {len(value)} replications whose queue does not grow without end"
-                return _result(check, scope, base, value, replace(measured, message=words), candidate)
-    if unstable is not None:  # whatever the numbers are, they are no percentiles: they are not stated
-        return _result(check, scope, np.empty(0), np.empty(0), unstable, candidate)
+                text = f"{measured.message}, in the {len(value)} replications whose queue does not grow without end"
+                return _result(check, scope, base, value, replace(measured, message=text), candidate)
+    if unstable is not None:  # the numbers of a queue that grows are no percentiles: they are not stated
+        stable = not np.any(comparator.get((UNSTABLE, scope), np.zeros(1)) > 0)
+        return _result(check, scope, base if stable else np.empty(0), np.empty(0), unstable, candidate)
     problem = _problem(check, scope, comparator, candidate, base, value)
     if problem is not None:
         status, message = problem
@@ -98,10 +107,17 @@ def compare(
 
 
 def _measured(check: Check, base: Values, value: Values, confidence: float) -> Measured:
-    facts = FACTS[check.metric]
+    metric = check.metric
     if check.margin is not None:
-        return against_margin(facts, base, value, check.margin, confidence)
-    return against_limit(facts, value, check.limit or 0.0, confidence)
+        return against_margin(metric, base, value, check.margin, confidence)
+    return against_limit(metric, value, check.limit or 0.0, confidence)
+
+
+def _with_cause(result: CheckResult, causes: Mapping[tuple[str, str], str]) -> CheckResult:
+    cause = causes.get((result.check.metric, result.scope), "")
+    if result.status != "missing" or not cause:
+        return result
+    return replace(result, message=f"{result.message}: {cause}", cause=cause)
 
 
 def _scopes(
@@ -131,7 +147,8 @@ def _problem(
     if absent:
         return (
             "missing",
-            f"{' and '.join(absent)}: no value of {check.metric} in scope {scope}{_why(facts, candidate, scope)}",
+            f"{' and '.join(absent)}: no value of {words.of_scope(words.metric_name(check.metric), scope)}"
+            f"{_why(facts, candidate, scope)}",
         )
     if facts.quantile is not None:
         all_values = {"comparator": comparator, "candidate": candidate}
@@ -156,14 +173,13 @@ def _unstable(scope: str, comparator: MetricValues, candidate: MetricValues) -> 
     """A queue that grows without end has no percentiles. If only the candidate's does so, that is harm by itself."""
     stable, grown = (values.get((UNSTABLE, scope), np.zeros(1)) for values in (comparator, candidate))
     if np.any(stable > 0):
-        words = "the comparator's own queue grows without end at this rate: lower the rate of the traffic"
-        return Measured("undecided", words)
+        text = f"the comparator's own {QUEUE_GROWS} at this rate: lower the rate of the traffic"
+        return Measured("undecided", text)
     share = float(np.mean(grown > 0))
     if share > 0.5:
-        return Measured("fail", "the candidate's queue grows without end at a rate that the comparator serves")
+        return Measured("fail", f"the candidate's {QUEUE_GROWS} at a rate that the comparator serves")
     if share > 0:
-        words = f"the candidate's queue grows without end in {share:.0%} of the replications"
-        return Measured("undecided", words)
+        return Measured("undecided", f"the candidate's {QUEUE_GROWS} in {words.share(share)} of the replications")
     return None
 
 
@@ -216,6 +232,6 @@ def _with_holm(results: Sequence[CheckResult], alpha: float) -> tuple[CheckResul
     adjusted = list(results)
     for index, proven in zip(family, kept, strict=True):
         if results[index].status == "fail" and not proven:
-            words = f"{results[index].message}; not proven once {len(family)} checks are tested at once (Holm)"
-            adjusted[index] = replace(results[index], status="undecided", message=words)
+            text = f"{results[index].message}; not proven once {len(family)} checks are tested at once (Holm)"
+            adjusted[index] = replace(results[index], status="undecided", message=text)
     return tuple(adjusted)

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
 
+from flows.judge import words
 from flows.judge.checks import CheckResult
 from flows.judge.findings import check_findings, lock_findings
 from flows.judge.isolation import Isolation, first_stage
 from flows.judge.lock import Mismatch
+from flows.judge.ownership import give_missing
 from flows.judge.stability import Instability
 from schemas.decision import Bottleneck, Decision, Drill, Finding, RollbackCriterion, Verdict
 from schemas.policy import Evidence, Policy, Stage, Waiver
@@ -112,8 +114,8 @@ def waived(
         waiver = valid.get(result.check.id)
         if waiver is not None and result.status != "pass":
             used[waiver.check] = waiver
-            words = f"waived by {waiver.signed_by} until {waiver.until} ({waiver.reason}); was {result.status}: "
-            result = replace(result, status="waived", message=words + result.message)
+            text = f"waived by {waiver.signed_by} until {waiver.until} ({waiver.reason}); was {result.status}: "
+            result = replace(result, status="waived", message=text + result.message)
         changed.append(result)
     return tuple(changed), tuple(used.values())
 
@@ -168,6 +170,7 @@ def _unknown_reasons(results: Sequence[CheckResult]) -> list[Reason]:
     for result in results:
         if result.blocking and result.status == "missing":
             action = f"Give the evidence that {_name(result)} needs: {result.message}."
+            action = give_missing(result) if result.cause else action
             reasons.append(Reason("HOLD", f"{_name(result)} is missing: {result.message}.", action, RERUN))
         if result.blocking and result.status == "undecided":
             further = result.further
@@ -235,11 +238,17 @@ def _next_action(
     verdict: Verdict, reasons: Sequence[Reason], first: Finding | None, criteria: Sequence[RollbackCriterion]
 ) -> str:
     if verdict == "GO":
-        return f"Release, and watch {', '.join(item.id for item in criteria)}."
+        return f"Release, and watch {', '.join(map(_watched, criteria))}."
     if verdict == "NO_GO":
         return first.action if first is not None else "Mend the checks that fail."
     own = [reason for reason in reasons if reason.verdict == "HOLD"]
     return min(own, key=lambda reason: reason.cost).action if own else "Run the gate again."
+
+
+def _watched(criterion: RollbackCriterion) -> str:
+    """`latency p99 (roll back above 41.4 ms: rollback-latency-p99)`."""
+    threshold = words.values(criterion.metric, criterion.threshold)[0]
+    return f"{words.metric_name(criterion.metric)} (roll back above {threshold}: {criterion.id})"
 
 
 def _first_mechanism(case: Case, results: Sequence[CheckResult]) -> Stage | None:

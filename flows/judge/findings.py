@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from flows.judge import words
 from flows.judge.checks import CheckResult
 from flows.judge.facts import STAGES
 from flows.judge.isolation import Isolation, Mechanism
@@ -63,11 +64,11 @@ def _finding(
 
 
 def _summary(result: CheckResult, mechanism: Mechanism | None) -> str:
-    words = f"{result.check.metric}, {result.scope}: {result.message}."
+    text = f"{words.metric_name(result.check.metric)}, {result.scope}: {result.message}."
     if mechanism is None:
-        return words
+        return text
     more = f" Interaction: {mechanism.interaction}." if mechanism.interaction else ""
-    return f"{words} {mechanism.reason[0].upper()}{mechanism.reason[1:]}.{more}"
+    return f"{text} {mechanism.reason[0].upper()}{mechanism.reason[1:]}.{more}"
 
 
 def _order(finding: Finding) -> tuple[int, int, int]:

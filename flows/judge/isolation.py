@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from flows.judge import words
 from flows.judge.checks import CheckResult, compare
 from flows.judge.facts import STAGES, MetricValues
 from schemas.anchors import anchor
@@ -140,10 +141,13 @@ def _mechanism(ladder: _Ladder) -> Mechanism:
     for stage in changed:
         below = ladder.of(frozenset()).status if before is None else ladder.status("prefix", before)
         if ladder.status("prefix", stage) == "fail" and below == "pass":
-            return _isolated(ladder, stage, before)
+            return _isolated(ladder, stage)
         before = stage
-    walk = ", ".join(f"P({stage}) {ladder.status('prefix', stage)}" for stage in changed)
-    reason = f"no hybrid that fails follows one that passes (P(none) pass, {walk}): more replications would part them"
+    walk = ", ".join(f"up to {stage}: {ladder.status('prefix', stage)}" for stage in changed)
+    reason = (
+        "no hybrid that fails follows one that passes (stages from the candidate, none: pass, "
+        f"{walk}): more replications would part them"
+    )
     return _named(ladder.failed, None, "not isolated", reason)
 
 
@@ -159,9 +163,10 @@ def _insane(ladder: _Ladder) -> str:
     return ""
 
 
-def _isolated(ladder: _Ladder, stage: Stage, before: Stage | None) -> Mechanism:
-    with_it, without = f"P({stage})", f"P({before or 'none'})"
-    reason = f"{with_it} fails and {without} passes on the same seeds and arrivals"
+def _isolated(ladder: _Ladder, stage: Stage) -> Mechanism:
+    place = STAGES.index(stage)
+    without = f"those up to {STAGES[place - 1]}" if place else "none of them"
+    reason = f"with {words.stages_up_to(stage)} it fails; with {without} it passes, on the same seeds and arrivals"
     return _named(ladder.failed, stage, "isolated", reason, _interaction(ladder, stage), _cures(ladder))
 
 
@@ -181,11 +186,11 @@ def _interaction(ladder: _Ladder, stage: Stage) -> str:
         partners = [item for item in _cures(ladder) if item != stage]
         needs = _listed(partners) if partners else "other changed stages beside it"
         return f"{stage} alone does not make it fail: it needs {needs}"
-    words = f"with only {stage} from the candidate: {alone}; with only {stage} from the comparator: {cure}"
+    text = f"with only {stage} from the candidate: {alone}; with only {stage} from the comparator: {cure}"
     if others:
-        words += f"; {_listed(others)} alone: fail"
+        text += f"; {_listed(others)} alone: fail"
     settled = "undecided" not in (alone, cure, suffix)
-    return f"the swaps {'disagree with' if settled else 'do not confirm'} the prefix ({words})"
+    return f"the swaps {'disagree with' if settled else 'do not confirm'} the prefix ({text})"
 
 
 def _listed(stages: Sequence[Stage]) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from flows.judge import words
 from flows.judge.facts import STAGES
 from schemas.candidate import SOFTWARE_TAGS, Tags
 from schemas.decision import SideLock
@@ -89,16 +90,16 @@ def _tags(comparator: SideLock, candidate: SideLock, declared: Collection[str]) 
 def _conditions(comparator: SideLock, candidate: SideLock) -> Iterator[Mismatch]:
     base, own = comparator.conditions, candidate.conditions
     limits = (
-        ("clock_mhz", "MHz", CLOCK_TOLERANCE_SHARE * base.clock_mhz, f"{CLOCK_TOLERANCE_SHARE:.0%}"),
+        ("clock_mhz", "MHz", CLOCK_TOLERANCE_SHARE * base.clock_mhz, words.stated(CLOCK_TOLERANCE_SHARE)),
         ("temperature_c", "C", TEMPERATURE_TOLERANCE_C, f"{TEMPERATURE_TOLERANCE_C:g} C"),
-        ("power_w", "W", POWER_TOLERANCE_SHARE * base.power_w, f"{POWER_TOLERANCE_SHARE:.0%}"),
+        ("power_w", "W", POWER_TOLERANCE_SHARE * base.power_w, words.stated(POWER_TOLERANCE_SHARE)),
     )
-    for name, unit, allowed, words in limits:
+    for name, unit, allowed, shown in limits:
         before, after = getattr(base, name), getattr(own, name)
         if not abs(after - before) <= allowed * (1 + 1e-12):
             yield Mismatch(
                 "condition", f"conditions.{name}", f"{before:g} {unit}", f"{after:g} {unit}", True,
-                f"{name} differs by {abs(after - before):g} {unit}, more than {words}",
+                f"{words.role(name.rsplit('_', 1)[0])} differs by {abs(after - before):g} {unit}, more than {shown}",
                 "Measure both sides again under the same conditions; conditions cannot be declared as changed.",
             )  # fmt: skip
     if base.throttling != own.throttling:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.judge.facts import MetricFacts, Values
+from flows.judge import words
+from flows.judge.facts import FACTS, Values
 from flows.judge.statistics import (
     MIN_REPLICATIONS,
     Change,
@@ -19,6 +20,7 @@ from flows.judge.statistics import (
     paired_change,
 )
 from schemas.decision import Status
+from schemas.policy import Metric
 
 _ROUNDING = 1e-9  # relative: two ways to compute the same exact value may differ by this much
 
@@ -36,24 +38,26 @@ class Measured:
     further: int | None = None
 
 
-def against_margin(facts: MetricFacts, base: Values, value: Values, margin: float, confidence: float) -> Measured:
+def against_margin(metric: Metric, base: Values, value: Values, margin: float, confidence: float) -> Measured:
     """Worsening against the comparator, and whether it is within the margin."""
+    facts = FACTS[metric]
     lower = facts.lower_is_better
     if facts.comparison == "rest":
         base, value, lower = 1 - base, 1 - value, not lower
     if facts.exact:
-        return _exact_margin(base, value, margin, lower)
+        return _exact_margin(metric, base, value, margin, lower)
     zero_allowed = facts.comparison != "ratio"
     if zero_allowed and len(base) and not np.any(base):
-        return _from_nothing(base, value, lower, confidence)
+        return _from_nothing(metric, base, value, lower, confidence)
     change = paired_change(base, value, lower_is_better=lower, confidence=confidence, zero_allowed=zero_allowed)
     if isinstance(change, Undecidable):
         return Measured("undecided", change.reason)
-    return _judged(change, margin, confidence)
+    return _judged(metric, change, margin, confidence)
 
 
-def against_limit(facts: MetricFacts, value: Values, limit: float, confidence: float) -> Measured:
+def against_limit(metric: Metric, value: Values, limit: float, confidence: float) -> Measured:
     """The candidate's own value against an absolute limit."""
+    facts = FACTS[metric]
     sign = 1.0 if facts.lower_is_better else -1.0
     if not bool(np.all(np.isfinite(value))):
         return Measured("undecided", "values that are no finite numbers")
@@ -61,7 +65,8 @@ def against_limit(facts: MetricFacts, value: Values, limit: float, confidence: f
     if facts.exact:
         beyond = sign * (float(np.max(sign * value) * sign) - limit) > abs(limit) * _ROUNDING
         worst = float(np.max(sign * value) * sign)
-        message = f"{worst:g} {facts.unit}, {side if beyond else 'within'} the limit of {limit:g}"
+        message = f"{words.values(metric, worst)[0]}, {side if beyond else 'within'} the limit of "
+        message += words.limit(metric, limit)
         return Measured("fail" if beyond else "pass", message)
     if len(value) < MIN_REPLICATIONS:
         return Measured("undecided", f"{len(value)} replications, at least {MIN_REPLICATIONS} are needed")
@@ -70,14 +75,15 @@ def against_limit(facts: MetricFacts, value: Values, limit: float, confidence: f
     excess = Change(centre, centre - half, centre + half, "linear", centre, error, len(value), True)
     p_harm = excess.p_above(sign * limit)
     bounds = sorted((sign * excess.low, sign * excess.high))
-    interval = f"{sign * centre:.6g} {facts.unit}, interval [{bounds[0]:.6g}, {bounds[1]:.6g}]"
+    shown, low, high = words.values(metric, sign * centre, *bounds)
     status = _status(excess, sign * limit, p_harm, confidence)
-    words = {"pass": "within the limit of", "fail": f"{side} the limit of"}.get(status, "which does not exclude")
+    verb = {"pass": "within the limit of", "fail": f"{side} the limit of"}.get(status, "which does not exclude")
     further = further_replications(excess, sign * limit, confidence) if status == "undecided" else None
-    return Measured(status, f"{interval}, {words} {limit:g}{_more(further)}", p_harm=p_harm, further=further)
+    message = f"{shown}, interval [{low}, {high}], {verb} {words.limit(metric, limit)}{_more(further)}"
+    return Measured(status, message, p_harm=p_harm, further=further)
 
 
-def _exact_margin(base: Values, value: Values, margin: float, lower: bool) -> Measured:
+def _exact_margin(metric: Metric, base: Values, value: Values, margin: float, lower: bool) -> Measured:
     problem = _not_exact(base) or _not_exact(value)
     if problem:
         return Measured("undecided", problem)
@@ -88,11 +94,13 @@ def _exact_margin(base: Values, value: Values, margin: float, lower: bool) -> Me
     if before == 0:
         if worse <= 0:
             return Measured("pass", "the comparator has none, and the candidate has none", 0.0, 0.0, 0.0)
-        return Measured("fail", f"the comparator has none, the candidate has {after:g}: any is above every margin")
+        words_after = words.values(metric, after)[0]
+        return Measured("fail", f"the comparator has none, the candidate {words_after}: any is above every margin")
     change = worse / before
     fails = change > margin + _ROUNDING
-    words = f"{_percent(change)}, {'above' if fails else 'within'} the margin of {margin:.1%} (exact)"
-    return Measured("fail" if fails else "pass", words, change, change, change)
+    side = "above" if fails else "within"
+    message = f"{words.worsening(metric, change)}, {side} the margin of {words.stated(margin)} (exact)"
+    return Measured("fail" if fails else "pass", message, change, change, change)
 
 
 def _not_exact(values: Values) -> str:
@@ -101,7 +109,7 @@ def _not_exact(values: Values) -> str:
     return "" if bool(np.all(values == values[0])) else "values that differ between runs of the model, though exact"
 
 
-def _from_nothing(base: Values, value: Values, lower: bool, confidence: float) -> Measured:
+def _from_nothing(metric: Metric, base: Values, value: Values, lower: bool, confidence: float) -> Measured:
     """The comparator is zero throughout: equal is no worse, and whatever is proven above zero is above any margin."""
     if len(base) == len(value) and not np.any(value):
         return Measured("pass", "zero on both sides", 0.0, 0.0, 0.0)
@@ -109,20 +117,19 @@ def _from_nothing(base: Values, value: Values, lower: bool, confidence: float) -
     if isinstance(change, Undecidable):
         return Measured("undecided", change.reason)
     p_harm = change.p_above(0.0)
+    found = f"the comparator has none, the candidate {words.values(metric, change.centre)[0]} on average"
     if p_harm <= level(confidence):
-        words = f"the comparator has none, the candidate {change.centre:.4g} on average: any is above every margin"
-        return Measured("fail", words, p_harm=p_harm)
-    words = f"the comparator has none, the candidate {change.centre:.4g} on average, which may be chance"
-    return Measured("undecided", words, p_harm=p_harm)
+        return Measured("fail", f"{found}: any is above every margin", p_harm=p_harm)
+    return Measured("undecided", f"{found}, which may be chance", p_harm=p_harm)
 
 
-def _judged(change: Change, margin: float, confidence: float) -> Measured:
+def _judged(metric: Metric, change: Change, margin: float, confidence: float) -> Measured:
     p_harm = change.p_above(margin)
     status = _status(change, margin, p_harm, confidence)
-    interval = f"{_percent(change.estimate)}, interval [{_percent(change.low)}, {_percent(change.high)}]"
-    words = {"pass": "within the margin of", "fail": "above the margin of"}.get(status, "which does not exclude")
+    found = f"{words.worsening(metric, change.estimate)}, {words.interval(change.low, change.high)}"
+    verb = {"pass": "within the margin of", "fail": "above the margin of"}.get(status, "which does not exclude")
     further = further_replications(change, margin, confidence) if status == "undecided" else None
-    message = f"{interval}, {words} {margin:.1%}{_more(further)}"
+    message = f"{found}, {verb} {words.stated(margin)}{_more(further)}"
     return Measured(status, message, change.estimate, change.low, change.high, p_harm, further)
 
 
@@ -135,7 +142,3 @@ def _status(change: Change, margin: float, p_harm: float, confidence: float) -> 
 
 def _more(further: int | None) -> str:
     return "" if further is None else f"; about {further} more replications would decide it"
-
-
-def _percent(share: float) -> str:
-    return f"{share:+.1%}"

@@ -46,6 +46,29 @@ def metric_values(
     }
 
 
+def missing_causes(
+    quality: pl.DataFrame, misdelivered: Mapping[str, Mapping[str, int | None]]
+) -> dict[tuple[str, str], str]:
+    """(metric, scope) -> why outputs, and results handed back, have no value: the reasons of the table `quality`.
+
+    quality: of both sides. misdelivered: side -> workload -> requests, None where nobody could look.
+    """
+    unrun = quality.filter(~pl.col("executed") & (pl.col("reason") != ""))
+    reasons: dict[str, str] = {
+        str(workload): "; ".join(rows["reason"].unique(maintain_order=True))
+        for (workload,), rows in unrun.group_by("workload", maintain_order=True)
+    }
+    unknown = {workload for counts in misdelivered.values() for workload, count in counts.items() if count is None}
+    handed = {workload: f"for the same cause as the outputs: {text}" for workload, text in reasons.items()}
+    causes = {("quality_failed_outputs", workload): text for workload, text in reasons.items()}
+    causes |= {("assembly_mismatches", workload): handed[workload] for workload in reasons if workload in unknown}
+    for metric in ("quality_failed_outputs", "assembly_mismatches"):
+        own = [f"{workload}: {causes[metric, workload]}" for workload in reasons if (metric, workload) in causes]
+        if own:
+            causes[metric, OVERALL] = "; ".join(own)
+    return causes
+
+
 def _replayed(requests: pl.DataFrame, warmup_share: float, unstable: frozenset[int]) -> dict[tuple[str, str], Values]:
     """Every replayed metric. A replication in which a workload has no request leaves NaN there."""
     if requests.is_empty():

@@ -26,7 +26,7 @@ SHARPER_ACTIONS: Final[Mapping[tuple[Stage, Bottleneck], str]] = {
     (
         "fusion",
         "spill",
-    ): "Split the groups that spill (worksheet, spill_bytes) with settings.fusion.split_before, run again.",
+    ): "Split the groups that spill (see the worksheet) with settings.fusion.split_before, run again.",
     ("fusion", "dram"): "Split the groups with the highest DRAM demand (worksheet) with settings.fusion.split_before.",
     ("fusion", "launch"): "Fuse more: compare the launches of each group with the comparator's in the worksheet.",
     ("tiling", "spill"): "Choose smaller tiles for the groups that spill: compare peak_bytes with capacity_bytes.",
@@ -51,12 +51,22 @@ def holder(policy: Policy, role: Role) -> str:
     return policy.owners.get(role) or role
 
 
+def give_missing(result: CheckResult) -> str:
+    """What to do for a check without a value: mend the cause where it is known."""
+    if not result.cause:
+        return "Give the evidence that is missing, and run again."
+    return (
+        f"Mend what keeps the outputs from being run ({result.cause}): replace the op, or waive check "
+        f"{result.check.id} with a reason and a date; then run again."
+    )
+
+
 def action_for(result: CheckResult, mechanism: Stage | None, bottleneck: Bottleneck | None) -> str:
     """The first action: what the policy says, else the sharpest that status, mechanism and bottleneck class allow."""
     if result.check.action:
         return result.check.action
     if result.status == "missing":
-        return "Give the evidence that is missing, and run again."
+        return give_missing(result)
     if result.status == "undecided":
         further = result.further
         return (

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from flows.judge import words
 from flows.judge.lock import CLOCK_TOLERANCE_SHARE, POWER_TOLERANCE_SHARE, TEMPERATURE_TOLERANCE_C
 from flows.judge.statistics import minimum_samples
 from schemas.candidate import Conditions
@@ -66,7 +67,8 @@ def synthetic_shapes(
         return None
     missing = sorted((shape for shape in production if shape not in measured), key=lambda shape: -production[shape])
     wanted = ", ".join(missing[:SHOWN]) or "the shapes of production"
-    text = f"the measured shapes of {workload} cover {share:.1%} of production traffic, and it takes {least_share:.0%}"
+    text = f"the measured shapes of {workload} cover {words.share(share)} of production traffic, and "
+    text += f"it takes {words.stated(least_share)}"
     return Pitfall("synthetic shapes", workload, share, least_share, True, text, f"Measure {wanted} as well.")
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from flows.judge import words
 from flows.judge.checks import CheckResult
 from flows.judge.facts import FACTS
 from schemas.decision import Drill, RollbackCriterion
@@ -82,19 +83,20 @@ def _criterion(check: Check, rollback: Rollback, comparator: Served) -> Rollback
     threshold = check.limit if check.limit is not None else worst * (1 + rollback.tolerance)
     if not np.isfinite(threshold):
         return None
-    unit = FACTS[check.metric].unit
+    shown = words.values(check.metric, threshold)[0] if check.limit is None else words.limit(check.metric, threshold)
     source = (
         f"the limit of check {check.id}" if check.limit is not None
-        else f"the comparator's worst window, {worst:.6g} {unit}, plus {rollback.tolerance:.0%}"
+        else f"the comparator's worst window, {words.values(check.metric, worst)[0]}, plus "
+        f"{words.stated(rollback.tolerance)}"
     )  # fmt: skip
     text = (
-        f"Roll back when {check.metric} over the last {rollback.min_samples} finished requests, finished within "
-        f"{rollback.window_s:g} s, is above {threshold:.6g} {unit} ({source}). Latency counts from the scheduled "
+        f"Roll back when {words.metric_name(check.metric)} over the last {rollback.min_samples:,} finished requests, "
+        f"finished within {rollback.window_s:g} s, is above {shown} ({source}). Latency counts from the scheduled "
         "arrival; a rejected request counts as later than any other."
     )
     return RollbackCriterion(
-        id=f"rollback-{check.id}", metric=check.metric, threshold=threshold, unit=unit, window_s=rollback.window_s,
-        min_samples=rollback.min_samples, text=text,
+        id=f"rollback-{check.id}", metric=check.metric, threshold=threshold, unit=FACTS[check.metric].unit,
+        window_s=rollback.window_s, min_samples=rollback.min_samples, text=text,
     )  # fmt: skip
 
 
@@ -214,8 +216,8 @@ def _recovers(criterion: RollbackCriterion, comparator: Served, switch_ps: int) 
     if not bool(quiet[-1]):
         return False, f"Back on the comparator{around}, the criterion still fires in the last window."
     settled = len(quiet) - int(np.argmin(quiet[::-1])) if not bool(np.all(quiet)) else 0
-    words = "at once" if settled == 0 else f"after {settled} windows"
-    return True, f"Back on the comparator{around}, the criterion is quiet {words} and in the last window."
+    when = "at once" if settled == 0 else f"after {settled} windows"
+    return True, f"Back on the comparator{around}, the criterion is quiet {when} and in the last window."
 
 
 def _from(comparator: Served, switch_ps: int) -> Served:

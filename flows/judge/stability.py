@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flows.judge import words
 from flows.judge.checks import compare
 from flows.judge.facts import FACTS, OVERALL, MetricValues
 from flows.judge.statistics import Change, Undecidable, holm, level, unpaired_change
@@ -58,8 +59,8 @@ def _halved(checks: list[Check], comparator: MetricValues, confidence: float) ->
     return tuple(
         Instability(
             check.id,
-            f"half of the comparator's replications is {change.estimate:+.1%} worse than the other half, "
-            f"above the margin of {check.margin or 0.0:.1%}",
+            f"half of the comparator's replications is {words.worsening(check.metric, change.estimate)} than the "
+            f"other half, above the margin of {words.stated(check.margin or 0.0)}",
         )
         for (check, _, change), proven in zip(found, differs, strict=True)
         if proven

@@ -21,10 +21,11 @@ from flows.judge.facts import MetricValues
 from flows.judge.isolation import Isolation, isolate
 from flows.judge.junit import junit_xml
 from flows.judge.lock import changed_stages, compare_sides
-from flows.judge.metrics import metric_values
+from flows.judge.metrics import metric_values, missing_causes
 from flows.judge.rollback import criteria, rehearse, served
 from flows.judge.rows import check_rows, history_rows
 from flows.judge.stability import unstable_checks
+from flows.judge.warnings import folded
 from flows.stages import Context, Payload, stage_task
 from flows.store import Store
 from flows.tasks.planning import memo
@@ -62,7 +63,8 @@ def judge(context: Context, dossier: Dossier) -> Payload:
     run, document = parse(Run, dossier["run"], "run.json"), parse(Candidate, dossier["candidate"], "candidate")
     sides = {side: _values(store, document, dossier, side) for side in ("comparator", "candidate")}
     workloads = [workload.name for workload in document.workloads]
-    results = evaluate(document.policy, sides["comparator"], sides["candidate"], workloads)
+    causes = missing_causes(get_frame(store, dossier["tables"]["quality"]), dossier["misdelivered"])
+    results = evaluate(document.policy, sides["comparator"], sides["candidate"], workloads, causes)
     changed = changed_stages(run.comparator, run.candidate)
     bench = _bench(context, store, document, dossier, changed, sides)
     isolation = isolate(results, changed, bench.evaluate, document.policy)
@@ -176,7 +178,7 @@ def _case(
         planned_only=not document.candidate.profiles,
         model_only_accepted=document.model_only,
         today=date.fromisoformat(dossier["today"]) if dossier["today"] else date.min,
-        warnings=tuple(dossier["warnings"]),
+        warnings=folded(dossier["warnings"], len(dossier["arrivals"])),
     )
 
 

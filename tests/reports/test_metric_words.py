@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from reports.metric_words import METRICS, metric_texts, metric_words
+from schemas.metric_words import METRICS, metric_texts, metric_words
 from schemas.policy import Metric
 
 

@@ -40,7 +40,7 @@ def test_clearly_worse_fails_and_better_passes(metric: Metric) -> None:
 def test_worsening_within_the_margin_passes_and_says_its_interval() -> None:
     result = only(P99, side(), side(scale={"latency_p99_us": 1.03}))
     assert (result.status, result.change) == ("pass", pytest.approx(0.03))
-    assert "+3.0%, interval [+3.0%, +3.0%], within the margin of 5.0%" in result.message
+    assert "3.00 % worse, interval [+3.00 %, +3.00 %], within the margin of 5 %" in result.message
 
 
 def test_noise_around_the_margin_is_undecided_and_says_how_many_more_replications() -> None:
@@ -108,6 +108,17 @@ def test_workload_without_values_is_missing_not_left_out() -> None:
     assert [(result.scope, result.status) for result in results] == [("block", "pass"), ("other", "missing")]
 
 
+def test_the_cause_of_a_missing_value_is_said() -> None:
+    causes = {("quality_failed_outputs", "block"): "op 'y' (Lp) has no numeric rule"}
+    (result,) = evaluate(policy(QUALITY), side(), side(replace={"quality_failed_outputs": nan}), ("block",), causes)
+    assert (result.status, result.cause) == ("missing", "op 'y' (Lp) has no numeric rule")
+    assert result.message == (
+        "candidate: no value of outputs over their error bound, block: op 'y' (Lp) has no numeric rule"
+    )
+    (passing,) = evaluate(policy(QUALITY), side(), side(), ("block",), causes)
+    assert (passing.status, passing.cause) == ("pass", "")
+
+
 def test_comparator_that_is_zero_throughout_is_no_latency() -> None:
     result = only(P99, with_values(side(), latency_p99_us=[0.0] * 8), side())
     assert (result.status, "zero" in result.message) == ("undecided", True)
@@ -123,6 +134,8 @@ def test_anything_above_a_comparator_of_zero_fails_and_says_so() -> None:
     exact = only(relative("spill_bytes", 10.0), side(), side(replace={"spill_bytes": 1.0}))
     assert (exact.status, exact.change) == ("fail", None)
     assert "any is above every margin" in exact.message
+    much = only(relative("spill_bytes", 10.0), side(), side(replace={"spill_bytes": 90.2 * 2**20}))
+    assert "the candidate 90.2 MiB: any" in much.message
     share = [0.01, 0.012, 0.011, 0.009, 0.01, 0.01, 0.011, 0.01]
     assert only(relative("rejected_share", 10.0), side(), side(replace={"rejected_share": share})).status == "fail"
     chance = [0.0] * 7 + [0.001]
@@ -168,6 +181,7 @@ def test_candidate_whose_queue_grows_without_end_fails_without_a_percentile() ->
     growing = {**side(), (UNSTABLE, OVERALL): np.ones(8)}
     result = only(P99, side(), growing)
     assert (result.status, result.candidate_value) == ("fail", None)
+    assert result.comparator_value == pytest.approx(300.0, rel=0.05)
     assert only(P99, growing, growing).status == "undecided"
     assert only(P99, side(), {**side(), (UNSTABLE, OVERALL): np.array([1.0] + [0.0] * 7)}).status == "undecided"
     assert only(relative("dram_bytes"), side(), growing).status == "pass"
@@ -188,6 +202,8 @@ def test_limits_look_at_the_candidate_alone() -> None:
     worse = side(replace={"rejected_share": share})
     assert only(rejected, worse, side()).status == "pass"
     assert only(rejected, side(), worse).status == "fail"
+    assert only(rejected, side(), worse).message.startswith("2.00 %, interval [1.9")
+    assert "above the limit of 1 %" in only(rejected, side(), worse).message
     around = side(replace={"rejected_share": [0.0, 0.02, 0.0, 0.02, 0.0, 0.02, 0.0, 0.02]})
     assert only(rejected, side(), around).status == "undecided"
 

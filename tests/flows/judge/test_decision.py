@@ -55,7 +55,7 @@ def test_all_passing_is_go() -> None:
     decision = decide(case())
     assert (decision.verdict, decision.exit_code, decision.findings) == ("GO", 0, ())
     assert decision.reasons == ("Every blocking check passes: 2 of 2.",)
-    assert decision.next_action == "Release, and watch rollback-p99."
+    assert decision.next_action == "Release, and watch latency p99 (roll back above 315 µs: rollback-p99)."
     assert decision.model_only and any("MODEL-ONLY" in text for text in decision.warnings)
 
 
@@ -71,7 +71,7 @@ def test_proven_harm_is_no_go_with_mechanism_owner_action_and_proof() -> None:
     assert finding.proof == "mechanisms#p99/overall/prefix/fusion"
     assert decision.next_action == finding.action
     assert "split_before" in finding.action
-    assert decision.reasons[0].startswith("p99 fails: +50.0%")
+    assert decision.reasons[0].startswith("p99 fails: 50.0 % worse")
 
 
 def test_failing_warning_is_a_finding_but_go() -> None:

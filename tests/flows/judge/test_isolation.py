@@ -134,7 +134,7 @@ def test_undecided_hybrid_before_the_first_failure_is_not_isolated() -> None:
     found = run(hybrid, ("fusion", "tiling"))
     (mechanism,) = found.mechanisms
     assert (found.first, mechanism.stage, mechanism.isolation) == (None, None, "not isolated")
-    assert "P(none) pass, P(fusion) undecided, P(tiling) fail" in mechanism.reason
+    assert "none: pass, up to fusion: undecided, up to tiling: fail" in mechanism.reason
     assert not any(row["first"] or row["proves"] for row in found.rows)
 
 

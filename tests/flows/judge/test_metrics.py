@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from flows.judge.facts import COMPLETED, FACTS, OVERALL, REJECTED, UNSTABLE
-from flows.judge.metrics import metric_values
+from flows.judge.metrics import metric_values, missing_causes
 from schemas.tables import empty, from_rows
 from tests.schemas.frames import METRIC, QUALITY, REQUEST
 
@@ -169,6 +169,20 @@ def test_output_that_was_not_run_makes_quality_missing() -> None:
     assert isnan(found["quality_failed_outputs", "block"][0])
     assert found["quality_failed_outputs", "other"] == [0]
     assert isnan(found["quality_failed_outputs", OVERALL][0])
+
+
+def test_the_reason_that_an_output_was_not_run_is_the_cause_of_what_it_leaves_missing() -> None:
+    why = "op 'y' (Lp) has no numeric rule"
+    unrun = {**QUALITY, "workload": "lp", "executed": False, "passed": None, "reason": why}
+    frame = from_rows("quality", [QUALITY, unrun, {**unrun, "side": "candidate"}])
+    known = {"comparator": {"lp": None, "block": 0}, "candidate": {"lp": None, "block": 0}}
+    assert missing_causes(frame, known) == {
+        ("quality_failed_outputs", "lp"): why,
+        ("quality_failed_outputs", OVERALL): f"lp: {why}",
+        ("assembly_mismatches", "lp"): f"for the same cause as the outputs: {why}",
+        ("assembly_mismatches", OVERALL): f"lp: for the same cause as the outputs: {why}",
+    }
+    assert ("assembly_mismatches", "lp") not in missing_causes(frame, {"candidate": {"lp": 0}})
 
 
 def test_assembly_is_missing_unless_somebody_looked() -> None:

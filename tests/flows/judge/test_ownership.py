@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 from flows.judge.checks import compare
@@ -32,3 +33,4 @@ def test_action_is_the_sharpest_that_is_known() -> None:
 def test_action_of_what_is_not_known_is_to_know_it() -> None:
     missing = compare(P99, OVERALL, side(), with_values(side(), latency_p99_us=[]), 0.95)
     assert action_for(missing, None, None) == "Give the evidence that is missing, and run again."
+    assert "op 'y' has no numeric rule" in action_for(replace(missing, cause="op 'y' has no numeric rule"), None, None)

@@ -47,7 +47,7 @@ def test_criteria_of_a_failure_come_from_the_failed_check() -> None:
     (criterion,) = criteria(rules(), FAILED, line(100.0))
     assert (criterion.id, criterion.metric, criterion.unit) == ("rollback-p99", "latency_p99_us", "us")
     assert criterion.threshold == pytest.approx(105)
-    assert "last 200 finished requests" in criterion.text and "105 us" in criterion.text
+    assert "last 200 finished requests" in criterion.text and "105 µs" in criterion.text
 
 
 def test_criteria_of_a_good_candidate_come_from_the_tail_checks() -> None:

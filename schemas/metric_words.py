@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from reports import words
+from schemas import words
 
 Kind = Literal["time_us", "share", "ratio", "bytes", "count", "rate"]
 
@@ -40,6 +40,15 @@ METRICS: Final[dict[str, MetricWords]] = {
 def metric_words(metric: str) -> MetricWords:
     """Words of a metric; one that is new here keeps its own name and reads as a plain number."""
     return METRICS.get(metric, MetricWords(words.spaced(metric), "ratio"))
+
+
+QUEUE_GROWS: Final = "queue grows without end"
+"""What a message says of latencies that have no percentile: their load exceeds what a side can serve."""
+
+
+def limit_text(metric: str, limit: float) -> str:
+    """An absolute limit as it was written, with the metric's unit."""
+    return words.stated_percent(limit) if metric_words(metric).kind == "share" else metric_texts(metric, limit)[0]
 
 
 def metric_texts(metric: str, *values: float | None) -> tuple[str, ...]:
