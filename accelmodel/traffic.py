@@ -16,6 +16,7 @@ __all__ = [
     "resample_blocks", "scale_rate", "stretch", "take", "thin",
 ]  # fmt: skip
 
+MAX_BLOCKS = 10_000_000
 KINDS = ("poisson", "bursty", "mmpp", "diurnal", "steady")
 
 
@@ -173,6 +174,8 @@ def resample_blocks(traffic: Traffic, block_s: float, seed: int, duration_s: flo
     require(expected <= MAX_REQUESTS, "duration_s", f"at most {MAX_REQUESTS:,} requests", f"about {expected:,.0f}")
     span, duration = traffic.span_ps, round(duration_s * PS_PER_S)
     block = min(round(block_s * PS_PER_S), span)
+    blocks = duration / max(1, block)
+    require(blocks <= MAX_BLOCKS, "block_s", f"at most {MAX_BLOCKS:,} blocks in {duration_s:g} s", f"{blocks:,.0f}")
     places = np.arange(0, duration, max(1, block), dtype=np.int64)
     starts = np.random.default_rng(seed).integers(0, span, len(places))
     times = np.concatenate([traffic.arrival_ps, traffic.arrival_ps + span])

@@ -11,6 +11,7 @@ from schemas.policy import Policy
 from schemas.settings import StageSettings
 
 SCHEMA = "tilegate/v1"
+MAX_REQUESTS = 50_000_000  # of one replication, before traffic.max_requests
 SOFTWARE_TAGS = ("compiler", "runtime", "driver", "firmware")
 
 
@@ -109,14 +110,14 @@ class GeneratedTraffic(Document):
     """Traffic made from a seed."""
 
     kind: Literal["poisson", "bursty", "mmpp", "diurnal", "steady"]
-    rate_per_s: Positive
+    rate_per_s: Annotated[float, Field(ge=1e-6, le=1e9)]
     """Mean arrivals a second, all workloads together."""
-    duration_s: Positive
+    duration_s: Annotated[float, Field(gt=0.0, le=4e6)]
     burst_factor: Annotated[float, Field(ge=1.0, le=1000.0)] = 4.0
     """Rate inside a burst divided by the mean rate (kind bursty)."""
     burst_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.1
     """Share of the time spent in bursts (kind bursty); burst_factor x burst_share must not pass 1."""
-    burst_length_s: Positive = 0.05
+    burst_length_s: Annotated[float, Field(ge=1e-6, le=4e6)] = 0.05
     """Mean length of a burst, seconds."""
     phase_rates: tuple[NonNegative, ...] = ()
     """Relative rate of each phase, in turn (kind mmpp)."""
@@ -124,7 +125,7 @@ class GeneratedTraffic(Document):
     """Mean length of each phase, seconds (kind mmpp)."""
     swing: Share = 0.5
     """Share of the mean rate that the rate swings by (kind diurnal)."""
-    period_s: Positive = 86400.0
+    period_s: Annotated[float, Field(ge=1e-3, le=1e9)] = 86400.0
     """Period of the swing, seconds (kind diurnal)."""
     sizes: dict[Count, Positive] = {1: 1.0}
     """Request sizes and their relative weights."""
@@ -146,6 +147,11 @@ class GeneratedTraffic(Document):
                 f"burst_factor x burst_share must not pass 1 (else bursts alone exceed the mean rate): "
                 f"{self.burst_factor} x {self.burst_share} = {self.burst_factor * self.burst_share:g}"
             )
+        if self.rate_per_s * self.duration_s > MAX_REQUESTS:
+            raise ValueError(
+                f"rate_per_s x duration_s: at most {MAX_REQUESTS:,} requests, found "
+                f"{self.rate_per_s * self.duration_s:,.0f}"
+            )
         if not self.sizes or not self.streams or not self.iterations:
             raise ValueError("sizes, iterations and streams: at least one of each is needed")
         paired = len(self.phase_rates) == len(self.phase_lengths_s) and any(rate > 0 for rate in self.phase_rates)
@@ -163,13 +169,13 @@ class TrafficFile(Document):
     ns or ps."""
     sort: bool = False
     """Put rows that go back in time in order, and say so; otherwise such a file is refused."""
-    rate_scale: Positive = 1.0
+    rate_scale: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
     """Arrival rate multiplied by this (time is compressed)."""
     thin: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     """Share of the requests that each replication keeps, drawn with its seed; time stays as it is."""
-    stretch: Positive = 1.0
+    stretch: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0
     """Duration multiplied by this (the rate falls)."""
-    block_s: Positive = 30.0
+    block_s: Annotated[float, Field(ge=0.001, le=4e6)] = 30.0
     """Length of the blocks of arrivals that replications resample, seconds (after scaling)."""
 
 

@@ -6,7 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from schemas.base import Count, Document, Name, NonNegative, Positive, Precision
+from schemas.base import Count, Document, Name, Positive, Precision
+
+Micros = Annotated[float, Field(ge=0.0, le=4e12)]
+"""Microseconds; beyond 46 days, picoseconds leave the 64 bits that the replay counts in."""
 
 
 class Ingress(Document):
@@ -65,13 +68,13 @@ class Execution(Document):
     """Device barriers added to every kernel."""
     noise_cv: Annotated[float, Field(ge=0.0, le=2.0)] = 0.0
     """Coefficient of variation of kernel time (lognormal, mean 1)."""
-    clock_fraction: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    clock_fraction: Annotated[float, Field(ge=0.01, le=1.0)] = 1.0
     """Share of the nominal clock that a throttled device keeps; 1 means no throttling."""
-    noise_factors: tuple[Positive, ...] = ()
+    noise_factors: tuple[Annotated[float, Field(ge=1e-3, le=1e3)], ...] = ()
     """Measured factors of kernel time, one drawn for each kernel run; instead of noise_cv."""
-    throttle_from_us: tuple[NonNegative, ...] = ()
+    throttle_from_us: tuple[Micros, ...] = ()
     """Clock schedule of the replay: the instants from which each share of throttle_clock holds, microseconds."""
-    throttle_clock: tuple[Annotated[float, Field(gt=0.0, le=1.0)], ...] = ()
+    throttle_clock: tuple[Annotated[float, Field(ge=0.01, le=1.0)], ...] = ()
     """Share of the plan's clock that is kept from each instant of throttle_from_us on."""
 
     @model_validator(mode="after")
@@ -92,7 +95,7 @@ class Scheduling(Document):
     """Order in which waiting requests are served."""
     max_batch: Annotated[int, Field(ge=1, le=64)] = 1
     """Most requests in one batch; above 1 every workload needs a batch_dim."""
-    max_wait_us: NonNegative = 0.0
+    max_wait_us: Micros = 0.0
     """Longest that a request waits for its batch to fill, microseconds."""
     core_policy: Literal["round_robin", "least_loaded", "join_shortest_queue", "affinity", "partitioned"] = (
         "least_loaded"
@@ -101,20 +104,20 @@ class Scheduling(Document):
     batching: Literal["bucket", "padded", "iteration"] = "bucket"
     """What a batch may hold: requests of one bucket; of one workload, padded to the largest; of one workload, joining
     and leaving between iterations."""
-    timeout_us: NonNegative = 0.0
+    timeout_us: Micros = 0.0
     """Longest that a request waits before it leaves, microseconds. 0 means that it waits as long as it takes."""
     priority: dict[Name, Annotated[int, Field(ge=0, le=1000)]] = {}
     """Level of each stream under queue `priority`, 0 served first; streams left out are 0."""
     weight: dict[Name, Positive] = {}
     """Share of each stream under queue `weighted_fair`, relative; streams left out have 1."""
-    deadline_us: dict[Name, Positive] = {}
+    deadline_us: dict[Name, Annotated[float, Field(gt=0.0, le=4e12)]] = {}
     """Deadline of each stream after its arrival under queue `earliest_deadline`; streams left out have the SLA."""
 
 
 class Assembly(Document):
     order: Literal["arrival", "completion"] = "arrival"
     """How the results of a batch are handed back: to the request they belong to, or by order of completion."""
-    sla_us: NonNegative = 0.0
+    sla_us: Micros = 0.0
     """Latency target stamped on each request, microseconds; 0 means none."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -56,13 +57,15 @@ def _open(path: Path) -> tuple[Source, tuple[str, ...]]:
     """The names of the columns, once the file may be read at all."""
     kind = path.suffix.lower()
     source = Source(path, "row" if kind == ".parquet" else "line", 2 if kind == ".csv" else 1)
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113  (False, not an error, for what can be no path)
         raise source.wrong(None, "a file", "none", "Correct traffic.file.path in the candidate file.")
     if kind not in (".csv", ".jsonl", ".parquet"):
         raise source.wrong(None, "a .csv, .jsonl or .parquet file", repr(kind), "Convert it, or name it by its format.")
-    if not 0 < path.stat().st_size <= MAX_FILE_BYTES:
+    if not path.stat().st_size:
+        raise source.wrong(None, "at least one request", "an empty file", "Give a file with rows in it.")
+    if path.stat().st_size > MAX_FILE_BYTES:
         found = f"{path.stat().st_size:,} bytes"
-        raise source.wrong(None, f"1 to {MAX_FILE_BYTES:,} bytes", found, "Cut a representative hour out of it.")
+        raise source.wrong(None, f"at most {MAX_FILE_BYTES:,} bytes", found, "Cut a representative hour out of it.")
     if kind == ".jsonl":
         with path.open("rb") as stream:
             return source, tuple(_json_object(source, 0, stream.readline()))
@@ -109,7 +112,22 @@ def _read(source: Source, chosen: Format) -> dict[str, pa.ChunkedArray]:
         raise source.wrong(
             None, "rows of one form", str(error)[:200], "Correct this row, or write the file again."
         ) from error
-    return {name: table.column(name) for name in names}
+    return {name: _plain(source, name, table.column(name)) for name in names}
+
+
+def _plain(source: Source, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of one value a row that can be a number, a text or a time stamp; others have no meaning here."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _plain(source, name, column.cast(kind.value_type))
+    takes = (
+        pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_string, pa.types.is_large_string,
+        pa.types.is_timestamp, pa.types.is_date,
+    )  # fmt: skip
+    if any(take(kind) for take in takes):
+        return column
+    remedy = "Write it in one of these types, or name another column under traffic.file.columns."
+    raise source.wrong(None, f"numbers, texts or time stamps as {name!r}", f"type {kind}", remedy)
 
 
 def _read_lines(source: Source, names: list[str]) -> dict[str, pa.ChunkedArray]:
@@ -138,6 +156,8 @@ def _json_object(source: Source, index: int, line: bytes) -> dict[str, object]:
         ) from error
     except UnicodeDecodeError as error:
         raise source.wrong(index, "UTF-8 text", str(error), "Convert the file to UTF-8.") from error
+    except RecursionError as error:
+        raise source.wrong(index, "a flat JSON object", "one nested very deep", "Drop what is nested.") from error
 
 
 def _arrivals(source: Source, column: pa.ChunkedArray, chosen: Format) -> NDArray[np.int64]:
@@ -145,7 +165,7 @@ def _arrivals(source: Source, column: pa.ChunkedArray, chosen: Format) -> NDArra
     kind = column.type
     stamped = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        stamped = not _parses(column[0].as_py(), pa.float64())
+        stamped = not _casts(column.slice(0, 1), pa.float64())
     if stamped:
         values = _converted(source, column, chosen.arrival, _stamp_type(column), "a time, as 2024-01-31 12:00:00.25")
         steps, unit = values.cast(pa.int64()).to_numpy(), "ns"
@@ -193,7 +213,7 @@ def _numbers(source: Source, column: pa.ChunkedArray, name: str) -> NDArray[np.i
     """A column of numbers: whole ones exactly, others as float64; none missing, none infinite."""
     try:
         whole = column.cast(pa.int64())
-    except pa.ArrowInvalid:
+    except pa.ArrowException:
         whole = None
     if whole is not None and not whole.null_count:
         return np.asarray(whole.to_numpy(), dtype=np.int64)
@@ -209,25 +229,43 @@ def _converted(source: Source, column: pa.ChunkedArray, name: str, kind: pa.Data
     try:
         values = column.cast(kind)
     except pa.ArrowException as error:
-        bad = next((i for i, item in enumerate(column) if not _parses(item.as_py(), kind)), None)
-        found = repr(column[bad].as_py())[:80] if bad is not None else str(error)[:200]
-        raise source.wrong(bad, f"{said} as {name!r}", found, "Correct or drop this row.") from error
+        bad = _first_that_fails(column, kind)
+        raise source.wrong(bad, f"{said} as {name!r}", _shown(column[bad]), "Correct or drop this row.") from error
     if values.null_count:
         index = values.is_null().index(True).as_py()
         raise source.wrong(index, f"{said} as {name!r}", "nothing", "Correct or drop this row.")
     return values
 
 
-def _parses(value: object, kind: pa.DataType) -> bool:
+def _first_that_fails(column: pa.ChunkedArray, kind: pa.DataType) -> int:
+    """The first row of a column that, as a whole, cannot be cast: by halves, as rows before it can."""
+    low, high = 0, len(column) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _casts(column.slice(low, middle - low + 1), kind):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _casts(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
     try:
-        pa.array([value]).cast(kind)
+        column.cast(kind)
     except pa.ArrowException:
         return False
     return True
 
 
+def _shown(value: pa.Scalar) -> str:
+    """A value in a message; Python has no time stamps of some years that Arrow has."""
+    try:
+        return repr(value.as_py())[:80]
+    except (OverflowError, ValueError):
+        return f"{value.type} of {value.value}"
+
+
 def _stamp_type(column: pa.ChunkedArray) -> pa.DataType:
     """Time stamps with a zone, or none, as the first row has it."""
-    zoned = pa.timestamp("ns", "UTC")
-    naive = pa.timestamp("ns")
-    return zoned if not _parses(column[0].as_py(), naive) and _parses(column[0].as_py(), zoned) else naive
+    zoned, naive, first = pa.timestamp("ns", "UTC"), pa.timestamp("ns"), column.slice(0, 1)
+    return zoned if not _casts(first, naive) and _casts(first, zoned) else naive

@@ -246,3 +246,10 @@ def test_a_new_law_that_means_nothing_is_refused(changes: dict[str, object], sai
     values: dict[str, object] = {"kind": "poisson", "rate_per_s": 10.0, "duration_s": 10.0, **changes}
     with pytest.raises(InputError, match=said):
         TrafficSpec(**values)  # type: ignore[arg-type]
+
+
+def test_more_blocks_than_memory_holds_are_refused() -> None:
+    with pytest.raises(InputError, match=r"block_s: expected at most 10,000,000 blocks in 10 s, found 10,000,000,000"):
+        resample_blocks(recorded(0, 1, 10), 1e-9, 0, 10.0)
+    same = Traffic(np.zeros(5, np.int64), np.ones(5, np.int64), np.zeros(5, np.int32))  # all at one instant
+    assert len(resample_blocks(same, 30.0, 0, same.span_ps / PS_PER_S)) == 5

@@ -190,7 +190,7 @@ def test_target_without_an_engine_or_with_a_wrong_scope_is_refused() -> None:
         parse(Target, lacking, "t.yaml")
     with pytest.raises(DocumentError, match="scope device needed"):
         parse(Target, {**target, "dram": {**target["dram"], "scope": "core"}}, "t.yaml")
-    with pytest.raises(DocumentError, match="bandwidth_bytes_per_ns: expected greater than 0"):
+    with pytest.raises(DocumentError, match="bandwidth_bytes_per_ns: expected greater than or equal to"):
         parse(Target, {**target, "dram": {**target["dram"], "bandwidth_bytes_per_ns": 0}}, "t.yaml")
 
 
@@ -214,3 +214,46 @@ def test_every_document_and_table_has_a_schema_with_described_fields() -> None:
         assert len(json_schema(name)["columns"]) == len(TABLES[name].columns)
     with pytest.raises(KeyError, match="no schema 'nope'"):
         json_schema("nope")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("traffic", "generate", "rate_per_s"), 1e-9),
+        (("traffic", "generate", "duration_s"), 1e9),
+        (("candidate", "settings", "execution", "clock_fraction"), 1e-300),
+        (("candidate", "settings", "execution", "noise_factors"), [1e300]),
+        (("candidate", "settings", "scheduling", "max_wait_us"), 1e300),
+    ],
+)
+def test_figures_that_no_machine_has_are_refused_where_they_stand(path: tuple[str, ...], value: object) -> None:
+    error = refusal(path, value)
+    assert error.where.startswith(".".join(path))
+    assert "than or equal to" in error.expected
+
+
+@pytest.mark.parametrize(("field", "value"), [("block_s", 1e-9), ("rate_scale", 1e300), ("stretch", 1e-300)])
+def test_recorded_traffic_is_scaled_within_bounds(field: str, value: float) -> None:
+    error = refusal(("traffic",), {"file": {"path": "t.csv", field: value}})
+    assert error.where == f"traffic.file.{field}"
+
+
+def test_more_requests_than_a_replication_holds_are_refused() -> None:
+    error = refusal(("traffic", "generate"), {"kind": "poisson", "rate_per_s": 1e6, "duration_s": 1e6})
+    assert "at most 50,000,000 requests" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("level", "field", "value"),
+    [
+        ("dram", "bandwidth_bytes_per_ns", 1e-308),
+        ("dram", "capacity_bytes", 10**30),
+        ("dram", "alignment_bytes", 10**30),
+        ("dram", "half_transfer_bytes", 1e30),
+        ("sram", "bandwidth_bytes_per_ns", 1e300),
+    ],
+)
+def test_target_figures_have_bounds(level: str, field: str, value: float) -> None:
+    target = yaml.safe_load(target_path("edge-npu").read_text())
+    with pytest.raises(DocumentError, match=rf"{level}\.{field}: expected .*than or equal to"):
+        parse(Target, {**target, level: {**target[level], field: value}}, "t.yaml")

@@ -252,3 +252,48 @@ def test_times_too_far_apart_are_refused_with_the_unit_as_the_likely_cause(tmp_p
 
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     assert "one column 'size'" in refused(written(tmp_path, "t.csv", "arrival_s,size,size\n0,1,2\n"))
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (pa.array([[0.0], [1.0]]), "found type list"),
+        (pa.array([{"a": 1}, {"a": 2}]), "found type struct"),
+        (pa.array([0, 1000], pa.time32("ms")), "found type time32"),
+        (pa.array([True, False]), "found type bool"),
+        (pa.array([2**63, 2**63 + 5], pa.uint64()), f"row 1: expected a number as 'arrival_s', found {2**63}"),
+        (pa.array([0, 10**15], pa.timestamp("ms")), "row 2: expected a time"),  # the year 33658
+    ],
+)
+def test_a_column_whose_values_mean_nothing_here_is_refused(tmp_path: Path, column: pa.Array, said: str) -> None:
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"arrival_s": column, "size": pa.array([1, 2])}), path)
+    assert said in refused(path)
+
+
+def test_a_column_of_repeated_texts_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    arrivals, streams = pa.array(["0", "1"]).dictionary_encode(), pa.array(["b", "a"]).dictionary_encode()
+    parquet.write_table(pa.table({"arrival_s": arrivals, "size": pa.array([1, 2]), "stream": streams}), path)
+    traffic = read_traffic(path)
+    assert traffic.arrival_ps.tolist() == [0, PS_PER_S]
+    assert [traffic.stream_names[code] for code in traffic.stream] == ["b", "a"]
+
+
+def test_a_line_nested_without_end_is_refused(tmp_path: Path) -> None:
+    deep = '{"arrival_s": 0, "size": 1, "z": ' + "[" * 50_000 + "]" * 50_000 + "}"
+    for text in (deep, '{"arrival_s": 0, "size": 1}\n' + deep):
+        assert "nested very deep" in refused(written(tmp_path, "t.jsonl", text))
+
+
+def test_an_empty_file_and_a_name_that_no_file_can_have_are_said(tmp_path: Path) -> None:
+    assert "found an empty file" in refused(written(tmp_path, "t.csv", ""))
+    assert "expected a file, found none" in refused(tmp_path / ("x" * 300 + ".csv"))
+
+
+def test_the_bad_row_is_the_first_of_several(tmp_path: Path) -> None:
+    rows = [f"{number},1" for number in range(1000)]
+    rows[617], rows[901] = "a,1", "b,1"
+    message = refused(written(tmp_path, "t.csv", "arrival_s,size\n" + "\n".join(rows)))
+    assert "line 619" in message
+    assert "found 'a'" in message
