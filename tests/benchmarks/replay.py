@@ -11,14 +11,19 @@ import json
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import simpy
+from pyarrow import parquet
 
-from accelmodel.replay import Bucket, Replayed, replay
+from accelmodel.importers.traffic_stream import open_traffic
+from accelmodel.replay import Bucket, Replayed, Requests, replay, replay_stream
 from tests.accelmodel import queueing
 from tests.accelmodel.worlds import US, bucket, program, requests, settings, target
 from tests.benchmarks.report import publish
@@ -37,12 +42,13 @@ COLUMNS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--memory", choices=("recursion", "events"), help=argparse.SUPPRESS)
+    parser.add_argument("--memory", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.memory:
-        json.dump(_ten_million(given.memory), sys.stdout)
+        by_file = Path(given.memory).is_file()
+        json.dump(_day(Path(given.memory)) if by_file else _ten_million(given.memory), sys.stdout)
         return
-    speed, theory = [*_speed(), *_growth(), *(_in_own_process(how) for how in ("recursion", "events"))], _theory()
+    speed, theory = [*_speed(), *_growth(), *_memory()], _theory()
     if given.json:
         publish("replay", [{name: row.get(name) for name in COLUMNS} for row in (*speed, *theory)], as_json=True)
         return
@@ -56,8 +62,8 @@ def traffic(count: int, rate: float, seed: int) -> tuple[np.ndarray, np.ndarray]
     return np.cumsum(random.exponential(US / rate, count)).astype(np.int64), random.exponential(1.0, count)
 
 
-def _m_m_c(count: int, slots: int, load: float, by_events: bool) -> Callable[[], Replayed]:
-    arrivals, scale = traffic(count, slots * load, seed=1)
+def _m_m_c(count: int, slots: int, load: float, by_events: bool, seed: int = 1) -> Callable[[], Replayed]:
+    arrivals, scale = traffic(count, slots * load, seed)
     chosen, machine, made = BY_EVENTS if by_events else settings(), target(slots=slots), requests(arrivals)
     return lambda: replay(made, ONE, machine, chosen, 0, scale)
 
@@ -155,6 +161,42 @@ def _ten_million(how: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _memory() -> list[dict[str, Any]]:
+    """Ten million requests with all their results, and a day that streams from Parquet; each in its own process."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "day.parquet"
+        _write_day(path)
+        return [_in_own_process(how) for how in ("recursion", "events", str(path))]
+
+
+def _write_day(path: Path) -> None:
+    """Half a million requests an hour for a day, an hour at a time."""
+    schema = pa.schema([("arrival_s", pa.float64()), ("size", pa.int64()), ("stream", pa.string())])
+    with parquet.ParquetWriter(path, schema) as writer:
+        for hour in range(24):
+            random = np.random.default_rng(hour)
+            times = np.sort(random.uniform(3600.0 * hour, 3600.0 * (hour + 1), 500_000))
+            names = np.where(random.random(len(times)) < 0.5, "web", "batch")
+            writer.write_table(pa.table([times, random.integers(1, 9, len(times)), names], schema=schema))
+
+
+def _day(path: Path) -> dict[str, Any]:
+    """Read, replay and reduce a day part by part; service is such that one slot is 70 % busy."""
+    file = open_traffic(path)
+    service = bucket(program([{"compute": int(0.7 * 3600e12 / 500_000)}]))
+    asked = (Requests(part.arrival_ps, np.zeros(len(part), np.int32), part.stream) for part in file.parts())
+    begun, completed = time.perf_counter(), 0
+    for part in replay_stream(asked, [service], target(), settings(), 0, file.streams):
+        completed += int(part.completed.sum())
+    seconds = time.perf_counter() - begun
+    assert completed == file.count
+    return {
+        "case": "a day from Parquet, part by part", "requests": completed, "seconds": seconds,
+        "requests_per_second": completed / seconds,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }  # fmt: skip
+
+
 def _in_own_process(how: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.benchmarks.replay", "--memory", how]
     row: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
@@ -164,7 +206,7 @@ def _in_own_process(how: str) -> dict[str, Any]:
 def _theory() -> list[dict[str, Any]]:
     rows = []
     for slots, load in ((1, 0.7), (4, 0.8), (8, 0.8)):
-        result = _m_m_c(1_000_000, slots, load, by_events=False)()
+        result = _m_m_c(1_000_000, slots, load, by_events=False, seed=10 + slots)()
         rows += _against(f"M/M/{slots} at {load:g}", result, queueing.m_m_c_wait(slots, slots * load))
     arrivals, scale = traffic(500_000, 3.2, seed=3)
     sizes = [bucket(*(program([{"compute": US}], batch=size) for size in (1, 2, 4)))]
