@@ -3,7 +3,7 @@
 #   make test    set up .venv and run every check that CI runs
 #   make bench   set up .venv and run what is measured rather than asserted
 #   make lock    resolve the dependencies afresh into requirements.lock
-#   make clean   remove .venv, caches and build outputs
+#   make clean   remove .venv, caches, build outputs and what make demo wrote
 
 PYTHON ?= python3
 VENV := .venv
@@ -61,5 +61,5 @@ lock:
 	@echo "requirements.lock: $$(grep -c == requirements.lock) packages"
 
 clean:
-	rm -rf $(VENV) .venv-lock build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-lock demo-out build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find accelmodel schemas flows reports tests -name __pycache__ -type d -prune -exec rm -rf {} +

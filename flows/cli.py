@@ -49,6 +49,23 @@ class Finished(Exception):  # noqa: N818  (no error)
         self.code = code
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version as installed
+
+        print(f"tilegate {installed('tilegate')}")
+        raise Finished(0)
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of `tilegate` itself."""
+
+
 @app.command(rich_help_panel="Judge")
 def run(
     candidate: CandidateFile,
@@ -96,12 +113,15 @@ def plan(
     target: TargetName,
     shape: Shapes = None,
     policy: Policy = "pattern",
+    top: Annotated[
+        int | None, typer.Option("--top", metavar="N", min=1, help="Only the N kernels that take longest.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the fusion and tile-plan worksheet and the primary metrics of a model."""
     from flows.commands.plan import plan_model
 
-    raise Finished(plan_model(model, target, shape or [], policy, as_json=as_json))
+    raise Finished(plan_model(model, target, shape or [], policy, top=top, as_json=as_json))
 
 
 @app.command(rich_help_panel="Look closer")
@@ -177,7 +197,10 @@ def up(
 def announce(
     candidate: CandidateFile,
     api: Annotated[
-        str | None, typer.Option("--api", metavar="URL", help="Prefect API; else $PREFECT_API_URL, else local.")
+        str | None,
+        typer.Option(
+            "--api", metavar="URL", help="Prefect API; else $PREFECT_API_URL, else http://127.0.0.1:4200/api."
+        ),
     ] = None,
 ) -> None:
     """Tell the server of a candidate: the event starts the deployment `per-candidate`."""

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from urllib.parse import urlsplit
 
-from flows.embedded import API_VARIABLE, NOT_ON_TERMINAL, OFFLINE, OrchestrationError, answers
+from flows.embedded import API_VARIABLE, NOT_ON_TERMINAL, OFFLINE, NoServerError, OrchestrationError, answers
 from flows.store import STORE_VARIABLE, Store
 from schemas.errors import DocumentError
 
@@ -41,13 +42,28 @@ def announce_candidate(candidate: Path, api: str | None) -> int:
     from flows.inputs import load_candidate
 
     loaded = load_candidate(candidate)
-    url = api or os.environ.get(API_VARIABLE) or DEFAULT_API
+    url = api_url(api or os.environ.get(API_VARIABLE) or DEFAULT_API)
     os.environ.update({**OFFLINE, **NOT_ON_TERMINAL, API_VARIABLE: url})
     if not answers(url):
-        raise OrchestrationError(f"No Prefect server answers at {url}. Start one with `tilegate up`, or give --api.")
+        raise NoServerError(
+            f"No Prefect server answers at {url}. Start one with `tilegate up`, or give the address that it printed "
+            f"with --api; without it the address is {DEFAULT_API}."
+        )
     event = asyncio.run(_send_event(loaded.document.name, {"candidate": str(loaded.path), "digest": loaded.digest}))
     print(f"announced {loaded.document.name}: event {event} to {url}")
+    print(f"its run is shown at {pages_url(url)}/runs")
     return 0
+
+
+def api_url(given: str) -> str:
+    """The address of a server's API: a bare server address gets the path that Prefect serves it at."""
+    parts = urlsplit(given)
+    return parts._replace(path="/api").geturl() if parts.path in ("", "/") else given.rstrip("/")
+
+
+def pages_url(api: str) -> str:
+    """Where the pages of the server with this API are."""
+    return api.removesuffix("/api")
 
 
 async def _send_event(name: str, payload: dict[str, Any]) -> str:
@@ -85,7 +101,8 @@ def serve_here(port: int, store: Path | None, nightly: Path | None) -> int:
         print(f"server and pages: http://127.0.0.1:{port}", flush=True)
         print(f"deployments: release-gate/nightly ({NIGHTLY_CRON if nightly else 'paused: give --nightly'}), "
               f"release-gate/per-candidate (on {EVENT})", flush=True)  # fmt: skip
-        print("announce a candidate: tilegate announce CANDIDATE.yaml   (Ctrl-C ends all)", flush=True)
+        print(f"announce a candidate: tilegate announce CANDIDATE.yaml --api {url}", flush=True)
+        print("Ctrl-C ends all", flush=True)
         children.watch()
     except KeyboardInterrupt:
         print("stopping", flush=True)

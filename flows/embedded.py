@@ -56,6 +56,10 @@ class OrchestrationError(Exception):
     """Prefect could not be started or reached: says what, and the remedy."""
 
 
+class NoServerError(OrchestrationError):
+    """No server answers at the address that the user gave: theirs to mend, so it counts as invalid input."""
+
+
 @dataclass(slots=True)
 class EmbeddedServer:
     """A server on a free local port. The port is ours from `reserve` on, before anything listens on it.
@@ -132,9 +136,9 @@ class ConfiguredServer:
     unattended: ClassVar[bool] = False
 
     def wait(self) -> None:
-        """OrchestrationError where it does not answer."""
+        """NoServerError where it does not answer."""
         if not answers(self.api_url):
-            raise OrchestrationError(
+            raise NoServerError(
                 f"The Prefect server at {self.api_url} does not answer. Start it (`tilegate up`), or unset "
                 f"{API_VARIABLE} to run without one."
             )

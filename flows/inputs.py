@@ -6,6 +6,7 @@ data) is not trusted: it must lie in the model's own folder, which the importer 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -27,6 +28,7 @@ from accelmodel.settings import (
 from accelmodel.target import Target
 from accelmodel.traffic import Traffic
 from flows.digest import file_digest, value_digest
+from flows.fit import require_streams, require_target
 from flows.safe_yaml import YamlDocument, read_yaml
 from schemas.candidate import Candidate
 from schemas.decision import InputDigest
@@ -35,6 +37,7 @@ from schemas.errors import DocumentError
 from schemas.settings import StageSettings
 from schemas.target import Target as TargetDocument
 
+_MOST_SAID = 300  # characters of a path in a message
 _SETTINGS = {
     "ingress": IngressSettings, "lowering": LoweringSettings, "fusion": FusionSettings, "tiling": TilingSettings,
     "placement": PlacementSettings, "execution": ExecutionSettings, "scheduling": SchedulingSettings,
@@ -77,6 +80,9 @@ def load_candidate(path: Path) -> LoadedCandidate:
     models, traffic, profiles = {}, None, {}
     inputs = [_input("candidate", path.resolve(), source, ())]
     target_file, target = _target(document.target, folder, source)
+    require_target(document, target, source.source, source.lines)
+    if document.traffic.generate is not None:
+        require_streams(document, document.traffic.generate.streams, source.source, source.lines)
     inputs.append(_input("target", target_file, source, ("target",)))
     for index, workload in enumerate(document.workloads):
         models[workload.name] = folder / workload.model
@@ -134,14 +140,15 @@ def _target(name: str, folder: Path, source: YamlDocument | None) -> tuple[Path,
     known = list_targets()
     if name in known:
         path = target_path(name)
-    elif (folder / name).is_file():
+    elif os.path.isfile(folder / name):  # noqa: PTH113  (False, not an error, for what can be no path)
         path = folder / name
     else:
         close = get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"Did you mean {close[0]!r}? " if close else ""
         raise DocumentError(
-            source=source.source if source else "target", where="target", line=_line(source, ("target",)),
-            expected=f"a target ({', '.join(known)}) or the path of a target file", found=repr(name),
+            source=source.source if source else "command line", where="target" if source else "--target",
+            line=_line(source, ("target",)),
+            expected=f"a target ({', '.join(known)}) or the path of a target file", found=repr(name)[:_MOST_SAID],
             remedy=f"{hint}Name one of these, or give a file as `tilegate schema target` describes it.",
         )  # fmt: skip
     content = read_yaml(path)
@@ -154,8 +161,8 @@ def _input(role: str, path: Path, source: YamlDocument | None, where: tuple[str 
     field = ".".join(map(str, where)) or "file"
     line = _line(source, where)
     name = source.source if source else str(path)
-    if not path.is_file():
-        found = f"a folder: {path}" if path.is_dir() else f"no file {path}"
+    if not os.path.isfile(path):  # noqa: PTH113
+        found = f"{'a folder:' if os.path.isdir(path) else 'no file'} {path}"[:_MOST_SAID]  # noqa: PTH112
         raise DocumentError(
             source=name, where=field, line=line, expected="an existing file", found=found,
             remedy="Correct the path; it is relative to the candidate file.",

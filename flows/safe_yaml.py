@@ -61,10 +61,11 @@ def _read_bounded(path: Path, source: str) -> str:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except FileNotFoundError as error:
-        raise _refused(source, "file", "a file", "no such file", "Check the path.") from error
+        raise _refused(source, "file", "an existing file", "nothing at this path", "Correct the path.") from error
     except OSError as error:
+        found = "a folder" if path.is_dir() else f"one that cannot be read ({error.strerror or error})"
         raise _refused(
-            source, "file", "a readable file", error.strerror or str(error), "Check the path and its permissions."
+            source, "file", "a readable file", found, "Correct the path, or the file's permissions."
         ) from error
     if len(content) > MAX_BYTES:
         raise _refused(source, "file", f"at most {MAX_BYTES} bytes", "more", "Split it, or shorten its descriptions.")
@@ -155,7 +156,7 @@ def _not_yaml(error: yaml.YAMLError, source: str) -> DocumentError:
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
     return DocumentError(
         source=source, where="document", line=None if mark is None else mark.line + 1, expected="one YAML document",
-        found=str(problem), remedy="Correct the YAML there; only plain values are taken, no tags.",
+        found=f"text that is not YAML ({problem})", remedy="Correct the YAML there; plain values only, no tags.",
     )  # fmt: skip
 
 

@@ -32,8 +32,8 @@ def render_again(name: str, store: Path | None) -> int:
     from reports.evidence import Evidence
     from schemas.tables import TABLES
 
-    place = Store.at(store)
-    folder = place.find_run(name)
+    folder = Store.at(store).find_run(name)
+    place = Store(folder.parent)  # a run that was named by its path may lie in another store
     run = read_document(folder / RUN_DOCUMENT, Run)
     _refuse_changed(folder, verify_run(folder))
     paths = {artifact.name: folder / artifact.path for artifact in run.artifacts if artifact.name in TABLES}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from accelmodel.errors import InputError
 from accelmodel.importers.profile_file import printable
-from flows.embedded import OrchestrationError
+from flows.embedded import NoServerError, OrchestrationError
 from flows.store import Store, StoreError
 from schemas.errors import DocumentError
 
@@ -27,9 +27,9 @@ def explain(error: Exception, arguments: Sequence[str]) -> int:
         return INVALID_INPUT
     if isinstance(error, OrchestrationError):
         print(f"error: {error}", file=sys.stderr)
-        return INTERNAL_ERROR
+        return INVALID_INPUT if isinstance(error, NoServerError) else INTERNAL_ERROR
     log = _write_log(error, arguments)
-    where = f"The details are in {log}." if log else "No details could be written: the store is not writable."
+    where = f"The details are in {log}." if log else _without_log(error)
     print(f"error: tilegate failed inside ({type(error).__name__}). {where}", file=sys.stderr)
     return INTERNAL_ERROR
 
@@ -42,9 +42,16 @@ def _write_log(error: Exception, arguments: Sequence[str]) -> Path | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     except OSError:
-        traceback.print_exception(error)
         return None
     return path
+
+
+def _without_log(error: Exception) -> str:
+    """What is known of a failure whose details could be kept nowhere: no traceback, that is for a log."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" at {Path(frame.filename).name}, line {frame.lineno}" for frame in last)
+    said = printable(str(error).split("\n")[0][:200])
+    return f"It said {said!r}{place}; the store takes no log with more. Try again with another --store."
 
 
 def _store_of(arguments: Sequence[str]) -> Store:

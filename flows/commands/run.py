@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,19 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from flows.commands.nothing_left import nothing_left
 from flows.embedded import Server, orchestration
 from flows.progress import watcher
 from flows.store import Store, read_log
 from flows.timings import worked_s
 
 VERDICT_STYLES = {"GO": "bold green", "HOLD": "bold yellow", "NO_GO": "bold red"}
+SHOWN_WARNINGS = 3
+# Of `seconds`, what is no stage, in the order and the words in which it is printed.
+TOTALS = {
+    "work": "stages at work", "orchestration": "orchestration", "server_wait": "of it, waiting for the server",
+    "total": "total",
+}  # fmt: skip
 
 
 def run_candidate(
@@ -27,7 +34,7 @@ def run_candidate(
 ) -> int:
     """Run the gate on a candidate file; gives the exit code of the verdict."""
     place = Store.at(store)
-    with orchestration(place.prefect_home) as server:
+    with nothing_left(place), orchestration(place.prefect_home) as server:
         summary = judge_candidate(candidate, place, server, show=not (as_json or quiet))
     if as_json:
         print(json.dumps(summary))
@@ -43,8 +50,9 @@ def run_candidate(
 def judge_candidate(candidate: Path, store: Store, server: Server, *, show: bool) -> dict[str, Any]:
     """Run the gate within an orchestration that is there already; several runs may share one.
 
-    Gives the summary of the run. Its `seconds` are wall times: of each stage, of the stages' own work (`work`), and of
-    orchestrating it (`orchestration`: waiting for the embedded server, and the flow beyond that work).
+    Gives the summary of the run. Its `seconds` are wall times: of each stage, of the stages' own work (`work`), of
+    orchestrating it (`orchestration`: waiting for the embedded server, and the flow beyond that work), and of it all
+    (`total`).
     """
     from flows.inputs import load_candidate
 
@@ -60,7 +68,8 @@ def judge_candidate(candidate: Path, store: Store, server: Server, *, show: bool
     flow_s, seconds = time.perf_counter() - waited, summary["seconds"]
     work_s = worked_s(read_log(store.execution_log(summary["run_id"])), os.getpid(), since)
     own_s = work_s + seconds.get("closing", 0.0) + seconds.get("loading", 0.0)
-    extra = {"server_wait": waited - begun, "work": work_s, "orchestration": waited - begun + flow_s - own_s}
+    total_s = waited - begun + flow_s
+    extra = {"server_wait": waited - begun, "work": work_s, "orchestration": total_s - own_s, "total": total_s}
     return {**summary, "seconds": {**seconds, **{name: round(value, 3) for name, value in extra.items()}}}
 
 
@@ -76,25 +85,40 @@ def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
         "first failing mechanism": first,
         "bottleneck": summary["bottleneck"],
         "finding": summary["finding"] or "; ".join(summary["reasons"]),
-        "proof": summary["proof"] and f"{summary['report']}#{html_id(summary['proof'])}",
         "owner": summary["owner"] and f"{summary['owner']} ({summary['owner_role']})",
         "next action": summary["next_action"],
-        "report": summary["report"],
     }
+    links = {
+        "proof": summary["proof"] and f"{summary['report']}#{html_id(summary['proof'])}", "report": summary["report"],
+    }  # fmt: skip
     table = Table.grid(padding=(0, 2))
     for name, value in lines.items():
         if value:
             table.add_row(f"[dim]{name}[/]", _plain(str(value)))
     console.print(table)
+    for name, value in links.items():
+        if value:  # whole, however long: a line that is broken cannot be copied
+            console.print(f"[dim]{name}[/] ", _plain(str(value)), soft_wrap=True)
+    _print_warnings(console, summary["warnings"])
+
+
+def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
+    for text in warnings[:SHOWN_WARNINGS]:
+        console.print("[yellow]warning[/] ", _plain(text))
+    if len(warnings) > SHOWN_WARNINGS:
+        console.print(f"[yellow]{len(warnings) - SHOWN_WARNINGS} more warnings[/] stand in the report")
 
 
 def print_timings(console: Console, seconds: Mapping[str, float]) -> None:
-    """Wall seconds of each stage, and what orchestration cost."""
-    table = Table("wall time", "seconds", box=None)
-    table.columns[1].justify = "right"
-    for name, value in seconds.items():
-        table.add_row(name, f"{value:.2f}")
-    console.print(table)
+    """Wall seconds of each stage, then what they and orchestration took of the whole."""
+    stages = {name: value for name, value in seconds.items() if name not in TOTALS}
+    for title, rows in (("stage", stages), ("of it all", {TOTALS[name]: seconds[name] for name in TOTALS})):
+        table = Table(title, "seconds", box=None)
+        table.columns[0].min_width = max(map(len, TOTALS.values()))
+        table.columns[1].justify = "right"
+        for name, value in rows.items():
+            table.add_row(name, f"{value:.2f}")
+        console.print(table)
 
 
 def _plain(text: str) -> Any:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from flows.cli import main
+from flows.commands.failure import explain
 from flows.inputs import load_candidate
 from tests.flows.world import Write, document
 
@@ -107,14 +108,97 @@ def test_a_failure_inside_leaves_a_log_and_one_sentence(
     assert "boom" in log.read_text()
 
 
+def test_a_store_that_is_a_file_is_said_in_one_line(
+    judged: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    for store in (tmp_path / "file", tmp_path / "file" / "below"):
+        code, out, err = said(capsys, "run", str(judged["files"]["same"]), "--store", str(store), "-q")
+
+        assert (code, out, err.count("\n")) == (3, "", 1)
+        assert err.startswith(f"error: store {store}: expected a folder that can be written to")
+
+
+def test_a_failure_that_can_be_logged_nowhere_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    code = explain(RuntimeError("boom\nand more"), ["run", "c.yaml", "--store", str(tmp_path / "file")])
+
+    err = capsys.readouterr().err
+    assert (code, err.count("\n")) == (4, 1)
+    assert "RuntimeError" in err and "'boom'" in err and "Traceback" not in err
+
+
 def test_a_server_that_does_not_answer_is_said(
     write_candidate: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     for command in ("run", "announce"):
         code, _, err = said(capsys, command, str(write_candidate("c")))
-        assert code == 4
+        assert code == 3  # the address is the user's to mend
         assert "http://127.0.0.1:9/api" in err
+        assert "`tilegate up`" in err
+
+
+def test_bad_input_leaves_no_store_where_none_was(
+    write_candidate: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PREFECT_API_URL")  # as a user has it: the command brings its own server, which writes a log
+    path = write_candidate("bad", target="none")
+    assert said(capsys, "run", str(path), "--store", str(tmp_path / "new" / "runs"))[0] == 3
+    assert [entry.name for entry in tmp_path.iterdir()] == ["bad.yaml"]
+
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "kept").touch()
+    assert said(capsys, "run", str(path), "--store", str(tmp_path / "old"))[0] == 3
+    assert (tmp_path / "old" / "kept").exists()
+
+
+def test_what_another_process_uses_is_not_taken_away(tmp_path: Path) -> None:
+    import fcntl
+    import os
+
+    from flows.commands.nothing_left import nothing_left
+    from flows.store import Store, StoreError
+
+    store = Store(tmp_path / "runs")
+    with pytest.raises(StoreError), nothing_left(store):
+        other = os.open(store.root, os.O_RDONLY)
+        fcntl.flock(other, fcntl.LOCK_SH)
+        raise StoreError("bad input")
+    assert store.root.is_dir()
+    os.close(other)
+
+
+def test_a_server_may_be_named_without_the_path_of_its_api() -> None:
+    from flows.deploy import api_url, pages_url
+
+    for given in ("http://host:48301", "http://host:48301/", "http://host:48301/api", "http://host:48301/api/"):
+        assert api_url(given) == "http://host:48301/api"
+    assert api_url("https://host/prefix/api") == "https://host/prefix/api"
+    assert pages_url("http://host:48301/api") == "http://host:48301"
+
+
+def test_sides_that_are_alike_are_said(judged: dict[str, Any], write_candidate: Write) -> None:
+    from flows.gate import _of_sides
+
+    assert "compares a release with itself" in _of_sides(load_candidate(write_candidate("alike")).document)[0]
+    assert _of_sides(load_candidate(judged["files"]["slower"]).document) == []
+
+
+def test_links_are_whole_and_timings_have_a_total(
+    judged: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    options = ["run", str(judged["files"]["slower"]), "--store", str(judged["store"].root), "--timings"]
+    lines = said(capsys, *options)[1].splitlines()
+    report = str(judged["slower"]["report"])
+
+    assert f"report  {report}" in lines
+    assert any(line.startswith(f"proof  {report}#") for line in lines)
+    assert lines[-1].split()[0] == "total"
+    assert any(line.split() == ["of", "it", "all", "seconds"] for line in lines)
 
 
 def test_verify_names_the_file_that_changed(
@@ -184,11 +268,28 @@ def test_report_renders_the_page_again_from_the_evidence(
     assert said(capsys, "verify", run_id, "--store", str(store.root))[0] == 0
 
 
+def test_report_of_a_run_in_another_folder_keeps_its_history(
+    judged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = judged["store"].run_folder(judged["same"]["run_id"])
+    before = (folder / "report.html").read_text()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TILEGATE_STORE", raising=False)
+
+    assert said(capsys, "report", str(folder))[0] == 0
+    assert (folder / "report.html").read_text() == before
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_plan_prints_worksheet_and_metrics(block_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["plan", str(block_model), "-t", "edge-npu", "-s", "batch=1", "-s", "sequence=8"]
     code, out, _ = said(capsys, *options)
     assert code == 0
-    assert "launch overhead reduction" in out
+    for part in ("launch overhead reduction", "time alone on the machine", "MatMul+"):
+        assert part in out
+    shorter = said(capsys, *options, "--top", "1")[1]
+    assert "more kernels; those above take" in shorter
+    assert len(shorter.splitlines()) < len(out.splitlines())
 
     fused, apart = (
         json.loads(said(capsys, *options, "--json", "--policy", policy)[1]) for policy in ("pattern", "none")
@@ -219,7 +320,7 @@ def test_names_of_a_model_cannot_command_the_terminal(
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ([], "a size for each symbolic dim"),
+        ([], "Give them, for example --shape batch=1 --shape sequence=1"),
         (["batch"], "DIM=SIZE"),
         (["batch=x"], "DIM=SIZE"),
         (["rows=1"], "no such dim"),
@@ -296,12 +397,37 @@ def test_schema_prints_documents_and_tables(capsys: pytest.CaptureFixture[str]) 
     assert "expected one of candidate" in err
 
 
+def test_plan_speaks_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = said(capsys, "plan", str(tmp_path / "none.onnx"), "-t", "edge-npu")
+    assert (code, err.split(". ")[-1]) == (3, "Correct the path.\n")
+    assert "candidate" not in err
+
+    code, _, err = said(capsys, "plan", str(tmp_path / "none.onnx"), "-t", "edge")
+    assert code == 3
+    assert err.startswith("error: command line: --target: expected a target (")
+
+
+def test_plan_names_the_ops_that_fall_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from onnx import TensorProto, helper
+
+    shape = [TensorProto.FLOAT, [4, 4]]
+    nodes = [helper.make_node("Relu", ["x"], ["y"], name="n0"), helper.make_node("Det", ["y"], ["z"], name="n1")]
+    outputs = [helper.make_tensor_value_info("z", TensorProto.FLOAT, [])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", *shape)], outputs)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    code, out, _ = said(capsys, "plan", str(tmp_path / "m.onnx"), "-t", "edge-npu")
+
+    assert code == 0
+    assert "on the host: Det: no lowering rule for" in out
+
+
 def test_version_tells_libraries_and_code(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(said(capsys, "version", "--json")[1])
 
     assert {"tilegate", "prefect", "numpy"} <= set(found["versions"])
     assert len(found["code_digest"]) == 64
     assert said(capsys, "version")[1].startswith("tilegate")
+    assert said(capsys, "--version") == (0, f"tilegate {found['versions']['tilegate']}\n", "")
 
 
 def test_prefect_yaml_describes_the_deployments_that_up_makes(tmp_path: Path) -> None:

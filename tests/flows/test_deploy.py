@@ -76,6 +76,9 @@ def test_an_announced_candidate_is_judged_and_everything_ends(
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+    pages = api.removesuffix("/api")
+    assert f"its run is shown at {pages}/runs" in done.stdout
+    assert f"tilegate announce CANDIDATE.yaml --api {api}" in (store.parent / "up.log").read_text()
 
     run = until(lambda: [item for item in asked(api, "flow_runs") if item["state_type"] in ENDED])
     assert [item["state_name"] for item in run] == ["GO"]

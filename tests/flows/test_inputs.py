@@ -63,6 +63,12 @@ def _traffic(*rows: str) -> Change:
     return change
 
 
+def _streams_of_a_record(values: dict[str, Any], folder: Path) -> None:
+    (folder / "t.csv").write_text("arrival_s,size,stream\n0,8,a\n1,8,b\n")
+    values["traffic"] = {"file": {"path": "t.csv"}}
+    values["candidate"]["settings"] = {"scheduling": {"queue": "weighted_fair", "weight": {"c": 2}}}
+
+
 def _no_size_dim(values: dict[str, Any], folder: Path) -> None:
     values["workloads"][0].update(size_dim=None, buckets=[{"name": "default"}])
 
@@ -72,6 +78,7 @@ def _twice(values: dict[str, Any], folder: Path) -> None:
 
 
 RATE, DURATION, CLOCK = "traffic.generate.rate_per_s", "traffic.generate.duration_s", "candidate.conditions.clock_ghz"
+SETTINGS = "candidate.settings"
 NO_FILE = {"file": {"path": "none.csv"}}
 # What is changed, and what the message must say: file or field, what was found or expected, the remedy.
 BAD = {
@@ -95,6 +102,29 @@ BAD = {
     "unknown target": (_set("target", "edge-npux"), "target", "'edge-npux'", "Did you mean 'edge-npu'?"),
     "no target file": (_set("target", "other/none.yaml"), "target", "a100-40gb", "tilegate schema target"),
     "missing traffic": (_set("traffic", NO_FILE), "traffic.file.path", "no file", "Correct the path"),
+    "path that no file can have": (_set("workloads.0.model", "L" * 5000), "workloads.0.model", "no file", "Correct the"),
+    "target that no file can have": (_set("target", "x" * 5000), "line 4: target", "xxx", "tilegate schema target"),
+    "all memory withheld": (
+        _set(SETTINGS, {"placement": {"reserve_bytes": 1 << 40}}), f"{SETTINGS}.placement.reserve_bytes",
+        "less than the 1,048,576 bytes", "Give a smaller",
+    ),
+    "more cores than there are": (
+        _set(SETTINGS, {"tiling": {"cores": 5}}), f"{SETTINGS}.tiling.cores", "at most the 4 cores", "another target",
+    ),
+    "unknown stream": (
+        _set("comparator.settings", {"scheduling": {"queue": "priority", "priority": {"defult": 1}}}),
+        "comparator.settings.scheduling.priority.defult", "a stream of the traffic: default", "Did you mean 'default'?",
+    ),
+    "unknown stream of a record": (
+        _streams_of_a_record, f"{SETTINGS}.scheduling.weight.c", "a stream of the traffic: a, b", "Name one of: a, b",
+    ),
+    "no request": (_set(DURATION, 1e-9), "bad.yaml: ", "none in this draw", ""),
+    "no rate of this type": (
+        _set(SETTINGS, {"lowering": {"precision": "float64"}}), "bad.yaml, candidate: ", "float64", "",
+    ),
+    "unknown op": (
+        _set(SETTINGS, {"fusion": {"split_before": ["none"]}}), "bad.yaml: candidate: split_before", "'none'", "op names",
+    ),
     "model twice": (_twice, "workloads", "names must differ", ""),
 }
 
@@ -117,8 +147,7 @@ def test_bad_input_is_said_with_file_field_and_remedy(
     assert said.err.startswith("error: ")
     for part in (where, found, remedy):
         assert part in said.err
-    assert not list((tmp_path / "runs").glob("[!.]*"))
-    assert [path for path in sorted(tmp_path.iterdir()) if path.name != "runs"] == before
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_traffic_that_goes_back_in_time_is_refused_or_on_request_put_in_order_and_said(
@@ -139,6 +168,18 @@ def test_traffic_that_goes_back_in_time_is_refused_or_on_request_put_in_order_an
     assert any("line 53" in warning for warning in json.loads(capsys.readouterr().out)["warnings"])
 
 
+def test_an_op_type_without_kernel_that_no_workload_has_is_warned_of(
+    write_candidate: Write, tmp_path: Path, prefect_server: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_candidate("c", candidate={"lowering": {"no_kernel": ["MatMull", "Softmax"]}})
+    main(["run", str(path), "--store", str(tmp_path / "runs"), "--json"])
+
+    said = [text for text in json.loads(capsys.readouterr().out)["warnings"] if "no_kernel" in text]
+    assert len(said) == 1
+    assert said[0].startswith("candidate: lowering.no_kernel names 'MatMull'")
+    assert "Did you mean 'MatMul'?" in said[0]
+
+
 def test_the_line_of_a_wrong_field_is_named(write_candidate: Write, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_candidate("bad", target="edge-npux")
     line = path.read_text().splitlines().index("target: edge-npux") + 1
@@ -151,7 +192,11 @@ def test_a_candidate_file_that_is_not_there_or_no_yaml_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bad.yaml").write_text("a: [1,\n")
-    for name, found in (("none.yaml", "no such file"), ("bad.yaml", "one YAML document")):
+    wrong = (
+        ("none.yaml", "found nothing at this path"), ("bad.yaml", "found text that is not YAML ("),
+        (".", "found a folder"),
+    )  # fmt: skip
+    for name, found in wrong:
         assert main(["run", str(tmp_path / name)]) == 3
         assert found in capsys.readouterr().err
 
