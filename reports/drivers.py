@@ -165,8 +165,8 @@ def _driver_row(
 
 
 def time_cell(value_ns: float, scale: words.Scale, longest_ns: float) -> str:
-    """A time of the table; one that is far below the longest reads as less than the last digit that matters."""
+    """A time of the table; one that is far below the longest reads as nearly none."""
     least_ns = scale.per_unit * 10.0 ** (floor(log10(longest_ns / scale.per_unit)) - 3) if longest_ns > 0 else 0.0
     if 0 < abs(value_ns) < least_ns:
-        return f"<{scale.text(least_ns)}" if value_ns > 0 else f">−{scale.text(least_ns)}"
+        return words.NEARLY_NONE
     return scale.text(value_ns)

@@ -9,14 +9,13 @@ from typing import Any, Final
 from reports import words
 from reports.anchors import proof_cell
 from reports.blocks import Cell, Tone
-from reports.evidence import SIDES, Evidence
+from reports.evidence import Evidence
 from reports.history import VERDICT_TONES
-from reports.matrix import interval_text, limit_text, owner_cell
+from reports.matrix import grows, limit_text, owner_cell
 from reports.ownership import finding_id
-from reports.primary import Primary, primaries
-from reports.tails import settled, tails
+from reports.tiles import Tile, tiles
 from schemas.decision import Finding
-from schemas.metric_words import metric_texts, metric_words
+from schemas.metric_words import QUEUE_GROWS, metric_texts, metric_words
 
 REASONS_SHOWN: Final = 4
 _ORDERS: Final[dict[str, str]] = {
@@ -35,21 +34,8 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """One number of both sides and what became of it."""
-
-    label: str
-    comparator: str
-    candidate: str
-    change: str
-    interval: str
-    tone: Tone
-    href: str
-
-
-@dataclass(frozen=True, slots=True)
 class Cause:
-    """The first finding: what failed, what proves it, who acts and how."""
+    """The first finding, or what is missing: what failed, what proves it, who acts and how."""
 
     title: str
     mechanism: str
@@ -80,6 +66,7 @@ class FirstScreen:
     stages: tuple[Stage, ...]
     cause: Cause | None
     no_cause: str
+    no_cause_href: str
     next_action: str
     tiles: tuple[Tile, ...]
     reasons: tuple[str, ...]
@@ -107,9 +94,9 @@ def first_screen(evidence: Evidence, ids: Collection[str]) -> FirstScreen:
         evidence=decision.evidence or (words.MISSING,),
         changed=_changed(evidence),
         stages=_stages(evidence),
-        cause=None if first is None else _cause(evidence, first, ids),
-        no_cause="Nothing failed: no finding is due." if decision.verdict == "GO" else
-        "No single finding stands first. The reasons say what is lacking.",
+        cause=_unmeasured(evidence, ids) if first is None else _cause(evidence, first, ids),
+        no_cause=_no_cause(evidence),
+        no_cause_href="#ownership" if decision.verdict == "GO" and decision.findings else "",
         next_action=decision.next_action,
         tiles=tiles(evidence),
         reasons=reasons[:REASONS_SHOWN],
@@ -156,87 +143,58 @@ def _cause(evidence: Evidence, item: Finding, ids: Collection[str]) -> Cause:
     )
 
 
+def _unmeasured(evidence: Evidence, ids: Collection[str]) -> Cause | None:
+    """The missing profile as the cause, where the run holds for it alone; it has no finding of its own."""
+    decision = evidence.decision
+    if decision.verdict != "HOLD" or not decision.model_only or evidence.candidate.model_only:
+        return None
+    return Cause(
+        title="First thing missing",
+        mechanism="a measured profile",
+        isolation="",
+        bottleneck="",
+        headline="The candidate's plan is the planner's own, and nothing was measured on the target.",
+        summary="Without a profile every number here is modelled or replayed. The candidate file does not accept that.",
+        proof=proof_cell("lock#evidence", ids),
+        owner=Cell("candidate owner", sub="measures; or the release manager, who may accept MODEL-ONLY"),
+        action="Candidate owner: record a profile on the target and name it under candidate.profiles. Or release "
+        "manager: accept the model alone with model_only: true. Then run again.",
+        finding_href="#measured",
+    )
+
+
+def _no_cause(evidence: Evidence) -> str:
+    decision = evidence.decision
+    if decision.verdict != "GO":
+        return "No single finding stands first. The reasons say what is lacking."
+    if not decision.findings:
+        return "No check failed: no finding is due."
+    mild = sum(item.severity != "blocking" for item in decision.findings)
+    return f"No blocking check failed; {words.count(mild, 'non-blocking finding')}."
+
+
 def _headline(evidence: Evidence, item: Finding) -> str:
     """The finding's check in one line, from its row of the matrix; empty where it has none (a mismatch of the lock)."""
     rows = [row for row in _checks(evidence) if (row["check"], row["scope"]) == (item.check, item.scope)]
     if not rows:
         return ""
     row = rows[0]
+    if grows(row):
+        return _growing(row)
     comparator, candidate = metric_texts(row["metric"], row["comparator_value"], row["candidate_value"])
     change = "" if row["change"] is None else f", {words.worsening(row['change'])}"
     values = f"{comparator} → {candidate}" if row["margin"] is not None else candidate
     return f"{metric_words(row['metric']).label}, {item.scope}: {values}{change} ({limit_text(row)})"
 
 
-def tiles(evidence: Evidence) -> tuple[Tile, ...]:
-    """Both tail percentiles and both primary metrics, overall.
-
-    The validation matrix is asked first, so that this screen and the matrix never say two things; what the policy does
-    not check comes from the tables."""
-    checked = {row["metric"]: row for row in _overall_checks(evidence)}
-    own = {**_tail_values(evidence), **_primary_values(evidence)}
-    anchors = {"latency_p99_us": "#tails", "latency_p95_us": "#tails"}
-    return tuple(
-        _tile(metric, values, checked.get(metric), anchors.get(metric, "#primary")) for metric, values in own.items()
-    )
+def _growing(row: dict[str, Any]) -> str:
+    """The headline where there is no percentile to state."""
+    about = metric_words(row["metric"]).label + ("" if row["scope"] == "overall" else f", {row['scope']}")
+    if row["status"] != "fail":
+        return f"{about}: {row['message']}"
+    return f"{about}: the candidate's {QUEUE_GROWS} at this rate"
 
 
 def _checks(evidence: Evidence) -> list[dict[str, Any]]:
     checks = evidence.table("checks")
     return [] if checks is None else checks.to_dicts()
-
-
-def _overall_checks(evidence: Evidence) -> list[dict[str, Any]]:
-    """Rows of the matrix that hold both sides' values overall."""
-    return [
-        row
-        for row in _checks(evidence)
-        if row["scope"] == "overall" and row["comparator_value"] is not None and row["candidate_value"] is not None
-    ]
-
-
-def _tail_values(evidence: Evidence) -> dict[str, list[float | None]]:
-    requests = evidence.table("requests")
-    found = {} if requests is None else tails(settled(requests, evidence.candidate.traffic.warmup_share))
-    both = [found.get((side, "overall")) for side in SIDES]
-    in_ns = {level: [getattr(tail, f"{level}_ns", None) for tail in both] for level in ("p99", "p95")}
-    return {
-        f"latency_{level}_us": [None if value is None else value / 1e3 for value in values]
-        for level, values in in_ns.items()
-    }
-
-
-def _primary_values(evidence: Evidence) -> dict[str, list[float | None]]:
-    metrics = evidence.table("metrics")
-    found = {} if metrics is None else primaries(metrics)
-    both = [_best_evidence(found, side) for side in SIDES]
-    names = ("launch_overhead_reduction", "on_chip_reuse_ratio")
-    return {name: [getattr(item, name, None) for item in both] for name in names}
-
-
-def _best_evidence(found: dict[tuple[str, str, str], Primary], side: str) -> Primary | None:
-    """Measured where there is any, else replayed, else modelled."""
-    kinds = ("measured", "replayed", "modelled")
-    return next((found[side, "overall", kind] for kind in kinds if (side, "overall", kind) in found), None)
-
-
-def _tile(metric: str, values: list[float | None], check: dict[str, Any] | None, href: str) -> Tile:
-    if check is not None:
-        values = [check["comparator_value"], check["candidate_value"]]
-    label = metric_words(metric).label
-    comparator, candidate = metric_texts(metric, *values)
-    before, after = values
-    if before is None or after is None:
-        return Tile(label, comparator, candidate, words.MISSING, "", "warn", href)
-    if metric_words(metric).kind == "share":
-        return Tile(label, comparator, candidate, words.points(after - before), "", _tone(before - after, before), href)
-    change = check["change"] if check is not None else after / before - 1 if before else None
-    interval = "" if check is None else interval_text(check)
-    return Tile(label, comparator, candidate, words.worsening(change), interval, _tone(after - before, before), href)
-
-
-def _tone(worse: float, before: float) -> Tone:
-    """Half a percent of the comparator's value either way is no news."""
-    if abs(worse) <= 0.005 * abs(before):
-        return ""
-    return "bad" if worse > 0 else "good"

@@ -102,7 +102,7 @@ def _condition_rows(evidence: Evidence) -> Iterable[Row]:
 
 def _condition(name: str, value: float | bool) -> str:
     if isinstance(value, bool):
-        return "reported" if value else "not reported"
+        return "yes" if value else "no"
     return words.Scale(_UNITS[name], 1.0).with_unit(value)
 
 

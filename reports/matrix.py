@@ -8,7 +8,7 @@ from reports import words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Column, Missing, Row, Section, Table, Tone
 from reports.evidence import Evidence
-from schemas.metric_words import metric_texts, metric_words
+from schemas.metric_words import QUEUE_GROWS, absolute_limit_text, metric_texts, metric_words
 
 STATUS_TONES: Final[dict[str, Tone]] = {
     "fail": "bad", "missing": "warn", "undecided": "warn", "waived": "warn", "pass": "good",
@@ -16,6 +16,19 @@ STATUS_TONES: Final[dict[str, Tone]] = {
 _RANK = {"fail": 0, "missing": 1, "undecided": 2, "waived": 3, "pass": 4}
 SATURATING: Final = ("launch_overhead_reduction", "on_chip_reuse_ratio")
 """Ratios that checks compare as 1 - ratio (see the design of the metrics)."""
+NOT_COMPARED: Final = "the sides rest on different tags or conditions"
+NO_LIMIT: Final = "no limit: the queue grows"
+"""Instead of a percentile of a side whose queue grows without end."""
+
+
+def is_comparable(evidence: Evidence) -> bool:
+    """Whether the lock lets the two sides be compared at all."""
+    return not any(item.isolation == "lock" and item.severity == "blocking" for item in evidence.decision.findings)
+
+
+def grows(row: dict[str, Any]) -> bool:
+    """Whether a check has no percentile to state because a queue grows without end."""
+    return row["candidate_value"] is None and QUEUE_GROWS in row["message"]
 
 
 def section(evidence: Evidence) -> Section:
@@ -28,7 +41,9 @@ def section(evidence: Evidence) -> Section:
         )  # fmt: skip
     else:
         rows = sorted(checks.to_dicts(), key=lambda row: (_RANK[row["status"]], row["severity"] != "blocking"))
-        lead, blocks = summary(rows), (_table(rows, evidence.candidate.policy.confidence),)
+        comparable = is_comparable(evidence)
+        lead = summary(rows) if comparable else f"Not compared: {NOT_COMPARED}. No result below counts. {summary(rows)}"
+        blocks = (_table(rows, evidence.candidate.policy.confidence, comparable=comparable),)
     return Section("matrix", "Validation matrix", lead, blocks)
 
 
@@ -41,7 +56,7 @@ def summary(rows: list[dict[str, Any]]) -> str:
     return f"{words.count(len(rows), 'check')}: {', '.join(parts)}.{tail if 'fail' in statuses else ''}"
 
 
-def _table(rows: list[dict[str, Any]], confidence: float) -> Table:
+def _table(rows: list[dict[str, Any]], confidence: float, *, comparable: bool) -> Table:
     columns = (
         Column("Check"),
         Column("Status"),
@@ -56,18 +71,20 @@ def _table(rows: list[dict[str, Any]], confidence: float) -> Table:
         Column("Owner"),
         Column("Result in words", wide=True),
     )
-    return Table("Checks, failures first", columns, tuple(_row(row) for row in rows))
+    return Table("Checks, failures first", columns, tuple(_row(row, comparable=comparable) for row in rows))
 
 
-def _row(row: dict[str, Any]) -> Row:
+def _row(row: dict[str, Any], *, comparable: bool) -> Row:
     comparator, candidate = metric_texts(row["metric"], row["comparator_value"], row["candidate_value"])
-    failed = row["status"] == "fail"
+    failed = row["status"] == "fail" and comparable
+    tone = STATUS_TONES[row["status"]] if comparable else "muted"
+    status = words.severity_words(row["severity"]) if comparable else "not compared"
     cells = (
         Cell(row["check"], sub=f"{metric_words(row['metric']).label}, {row['scope']}"),
-        Cell(row["status"], sub=row["severity"], tone=STATUS_TONES[row["status"]], badge=True),
+        Cell(row["status"], sub=status, tone=tone, badge=True),
         _value(comparator),
-        _value(candidate, sub=row["evidence"]),
-        _change(row),
+        Cell(NO_LIMIT, sub=row["evidence"], tone="bad") if grows(row) else _value(candidate, sub=row["evidence"]),
+        _change(row) if comparable else Cell("not compared", tone="muted"),
         Cell(limit_text(row)),
         owner_cell(row["owner"], row["owner_role"]),
         Cell(row["message"]),
@@ -89,7 +106,7 @@ def limit_text(row: dict[str, Any]) -> str:
     if row["margin"] is not None:
         return f"at most +{words.stated_percent(row['margin'])}" if row["margin"] else "no worsening"
     side = "at most" if row["direction"] == "lower_is_better" else "at least"
-    return f"{side} {metric_texts(row['metric'], row['limit'])[0]}"
+    return f"{side} {absolute_limit_text(row['metric'], row['limit'])}"
 
 
 def interval_text(row: dict[str, Any]) -> str:
@@ -112,6 +129,8 @@ def change_cell(metric: str, comparator: float | None, candidate: float | None, 
 
 
 def _change(row: dict[str, Any]) -> Cell:
+    if grows(row):
+        return Cell("no percentile", tone="bad" if row["status"] == "fail" else "warn")
     if row["change"] is None and row["limit"] is not None:
         return Cell("not compared", tone="muted")
     return change_cell(row["metric"], row["comparator_value"], row["candidate_value"], row)

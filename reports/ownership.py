@@ -51,7 +51,7 @@ _COLUMNS = (
 def _finding_row(item: Finding, ids: Collection[str]) -> Row:
     cells = (
         Cell(item.check, sub=item.scope),
-        Cell(item.status, sub=item.severity, tone=STATUS_TONES[item.status], badge=True),
+        Cell(item.status, sub=words.severity_words(item.severity), tone=STATUS_TONES[item.status], badge=True),
         Cell(item.mechanism or "not isolated", sub=item.isolation, tone="" if item.mechanism else "warn"),
         Cell(item.bottleneck or "not classified", tone="" if item.bottleneck else "muted"),
         owner_cell(item.owner, item.owner_role),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from reports import charts, words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Charts, Column, Missing, Note, Row, Section, Table, Tone
 from reports.evidence import Evidence
+from reports.matrix import grows
 
 STATISTICS: Final = ("p99", "p95", "p50", "mean")
 """In reading order: the tail first."""
@@ -133,29 +134,54 @@ def _table(evidence: Evidence, found: dict[tuple[str, str], Tail]) -> Table:
         Column("Statistic"),
         Column(f"Comparator, {scale.unit}", numeric=True),
         Column(f"Candidate, {scale.unit}", numeric=True),
-        Column("Change", numeric=True),
+        Column(
+            "Change",
+            numeric=True,
+            hint="As in the validation matrix where the policy checks it: the mean of the paired ratios of the "
+            "replications. Else the ratio of the two means shown, and says so.",
+        ),
         Column("Requests", numeric=True, hint="Completed requests behind the two numbers."),
     )
+    checks = evidence.table("checks")
+    checked = {(row["metric"], row["scope"]): row for row in ([] if checks is None else checks.to_dicts())}
     rows = []
     for scope in scopes:
         pair = (found.get(("comparator", scope)), found.get(("candidate", scope)))
-        rows += [_statistic_row(scope, statistic, scale, *pair) for statistic in STATISTICS]
+        rows += [
+            _statistic_row(scope, statistic, scale, *pair, checked.get((f"latency_{statistic}_us", scope)))
+            for statistic in STATISTICS
+        ]
         rows.append(_rejected_row(scope, *pair))
     return Table("Latency, tail first", columns, tuple(rows))
 
 
 def _statistic_row(
-    scope: str, statistic: str, scale: words.Scale, comparator: Tail | None, candidate: Tail | None
+    scope: str,
+    statistic: str,
+    scale: words.Scale,
+    comparator: Tail | None,
+    candidate: Tail | None,
+    check: dict[str, Any] | None,
 ) -> Row:
     before, after = (None if tail is None else getattr(tail, f"{statistic}_ns") for tail in (comparator, candidate))
     cells = (
         Cell(scope),
         Cell(statistic),
         *(Cell(scale.text(value), tone="warn" if value is None else "") for value in (before, after)),
-        change_cell(before, after),
+        _change(before, after, check),
         Cell(_counts(comparator, candidate)),
     )
     return Row(row_id("tails", scope, statistic), cells)
+
+
+def _change(before: float | None, after: float | None, check: dict[str, Any] | None) -> Cell:
+    """The matrix's change where it has one, so that the page never says two things of one metric."""
+    if check is not None and grows(check):
+        return Cell("no percentile", sub="the queue grows", tone="bad" if check["status"] == "fail" else "warn")
+    if before is None or after is None or check is None or check["change"] is None:
+        cell = change_cell(before, after)
+        return cell if cell.text == words.MISSING else replace(cell, sub="ratio of the means")
+    return Cell(words.worsening(check["change"]), sub="as in the matrix", tone=_tone(check["change"]))
 
 
 def change_cell(before: float | None, after: float | None) -> Cell:
@@ -163,8 +189,11 @@ def change_cell(before: float | None, after: float | None) -> Cell:
     if before is None or after is None or before == 0:
         return Cell(words.MISSING, tone="warn")
     change = after / before - 1
-    tone: Tone = "bad" if change > 0.005 else "good" if change < -0.005 else ""
-    return Cell(words.worsening(change), tone=tone)
+    return Cell(words.worsening(change), tone=_tone(change))
+
+
+def _tone(change: float) -> Tone:
+    return "bad" if change > 0.005 else "good" if change < -0.005 else ""
 
 
 def _rejected_row(scope: str, comparator: Tail | None, candidate: Tail | None) -> Row:

@@ -6,6 +6,7 @@ from typing import Final
 
 from schemas.words import (
     MISSING,
+    NEARLY_NONE,
     NO_BREAK,
     PLAIN,
     Scale,
@@ -26,9 +27,9 @@ from schemas.words import (
 )
 
 __all__ = [
-    "MISSING", "NO_BREAK", "PLAIN", "STAGES", "Scale", "bytes_scale", "bytes_text", "count", "listed", "number",
-    "percent", "points", "severity_words", "signed_percent", "spaced", "stated_percent", "time_scale", "time_text",
-    "verdict_word", "whole", "worsening",
+    "MISSING", "NEARLY_NONE", "NO_BREAK", "PLAIN", "STAGES", "Scale", "bytes_scale", "bytes_text", "count", "listed",
+    "number", "percent", "points", "severity_words", "signed_percent", "spaced", "stated_percent", "time_scale",
+    "time_text", "verdict_word", "whole", "worsening",
 ]  # fmt: skip
 
 STAGES: Final = ("ingress", "lowering", "fusion", "tiling", "placement", "execution", "scheduling", "assembly")

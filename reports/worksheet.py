@@ -21,7 +21,9 @@ _OPS_SHOWN = 3
 _TITLE = "Fusion and tile-plan worksheet"
 _LEAD = (
     "What became one kernel on each side, how it is tiled, and what limits it. Alone: the same ops as one kernel "
-    "each. In the plan: the fused kernel. Where the two differ in class, the bottleneck shifts."
+    "each. In the plan: the fused kernel. Where the two differ in class, the bottleneck shifts. Classes are of a "
+    "kernel alone on the machine: under load the slots share DRAM, and the groups that spill wait for it, so that the "
+    "bottleneck of the traffic may be spill where no class shifts here."
 )
 
 
@@ -55,9 +57,11 @@ def _spills(keys: tuple[PlanKey, ...], shown: list[PlanKey], kernels: pl.DataFra
         Column("Plan"),
         Column("Spill", numeric=True),
         Column("Working set", numeric=True),
+        Column("DRAM demand", numeric=True, hint="Share of the DRAM bandwidth that the kernel takes while it runs "
+               "alone. Where those of kernels that run at once exceed 100 %, they wait for one another."),
         Column("Alone → in the plan"),
         Column("Ops", wide=True),
-    )
+    )  # fmt: skip
     left = len(found) - len(rows)
     caption = "Groups of the candidate that spill, most spill by traffic first"
     return (Table(f"{caption}; {left} more below" if left > 0 else caption, columns, rows),)
@@ -70,6 +74,7 @@ def _spill_row(key: PlanKey, row: dict[str, Any], *, linked: bool) -> Row:
         Cell(key.name, sub=key.traffic),
         Cell(words.bytes_text(row["spill_bytes"]), tone="bad"),
         _working_set(row),
+        _dram_demand(row),
         Cell(f"{row['unfused_bottleneck']} → {row['bottleneck']}"),
         ops_cell(row["ops"], row["op_count"]),
     )
@@ -81,6 +86,12 @@ def _working_set(row: dict[str, Any]) -> Cell:
         return Cell(words.MISSING, tone="warn")
     share = row["peak_bytes"] / row["capacity_bytes"]
     return Cell(words.percent(share), tone="bad" if share > 1 else "")
+
+
+def _dram_demand(row: dict[str, Any]) -> Cell:
+    if not row["busy_ns"]:
+        return Cell(words.MISSING, tone="warn")
+    return Cell(words.percent(row["dram_ns"] / row["busy_ns"]))
 
 
 def _plan(key: PlanKey, rows: pl.DataFrame, *, fits: bool, first: bool) -> Fold:

@@ -46,7 +46,7 @@ QUEUE_GROWS: Final = "queue grows without end"
 """What a message says of latencies that have no percentile: their load exceeds what a side can serve."""
 
 
-def limit_text(metric: str, limit: float) -> str:
+def absolute_limit_text(metric: str, limit: float) -> str:
     """An absolute limit as it was written, with the metric's unit."""
     return words.stated_percent(limit) if metric_words(metric).kind == "share" else metric_texts(metric, limit)[0]
 

@@ -24,7 +24,7 @@ def values(metric: str, *found: float) -> tuple[str, ...]:
 
 def limit(metric: str, value: float) -> str:
     """An absolute limit, as the policy says it."""
-    return _plain(metric_words.limit_text(metric, value))
+    return _plain(metric_words.absolute_limit_text(metric, value))
 
 
 def worsening(metric: Metric, change: float) -> str:

@@ -6,8 +6,9 @@ import pytest
 
 from reports.anchors import html_id
 from reports.evidence import Evidence
-from reports.first_screen import FirstScreen, Tile, first_screen
-from tests.reports.worlds import finding, world
+from reports.first_screen import FirstScreen, first_screen
+from reports.tiles import Tile
+from tests.reports.worlds import finding, growing, unlike, world
 
 PROOF = html_id("mechanisms#latency-p99/overall/prefix/fusion")
 
@@ -122,3 +123,41 @@ def test_numbers_that_are_not_there_are_missing() -> None:
 
     assert {tile.change for tile in found.values()} == {"missing"}
     assert {tile.candidate for tile in found.values()} == {"missing"}
+
+
+def test_a_queue_that_grows_is_the_headline_and_no_percentile_is_made_up() -> None:
+    evidence = growing(world("NO_GO", requests=400))
+    cause, tile = first_screen(evidence, ()).cause, tiles(evidence)["latency p99"]
+    assert cause is not None
+
+    assert cause.headline == "latency p99: the candidate's queue grows without end at this rate"
+    assert (tile.comparator, tile.candidate) == ("1,012\u00a0µs", "no limit: the queue grows")
+    assert (tile.change, tile.tone) == ("no percentile", "bad")
+
+
+def test_a_go_counts_the_findings_that_do_not_block_and_leads_to_them() -> None:
+    mild = finding().model_copy(update={"severity": "warning"})
+    found = screen("GO", findings=(mild,), first_finding=None)
+
+    assert (found.no_cause, found.no_cause_href) == (
+        "No blocking check failed; 1 non-blocking finding.", "#ownership",
+    )  # fmt: skip
+    assert (screen("GO").no_cause, screen("GO").no_cause_href) == ("No check failed: no finding is due.", "")
+
+
+def test_sides_that_must_not_be_compared_have_tiles_without_a_change() -> None:
+    found = tiles(unlike(world("GO", requests=400)))
+
+    assert {(tile.change, tile.tone) for tile in found.values()} == {("not compared", "muted")}
+    assert {tile.interval for tile in found.values()} == {"the sides rest on different tags or conditions"}
+
+
+def test_a_hold_for_a_missing_profile_says_what_to_do_and_who() -> None:
+    evidence = world("HOLD", requests=400)
+    measured = evidence.candidate.model_copy(update={"model_only": False})
+    cause = first_screen(replace(evidence, candidate=measured), ()).cause
+    assert cause is not None
+
+    assert (cause.title, cause.mechanism) == ("First thing missing", "a measured profile")
+    assert cause.owner.text == "candidate owner" and "release manager" in cause.owner.sub
+    assert "record a profile" in cause.action and "model_only: true" in cause.action

@@ -30,6 +30,7 @@ def test_a_declared_tag_is_noted_and_an_undeclared_one_is_wrong() -> None:
     assert (found["lock~tags.compiler"].cells[3].text, found["lock~tags.compiler"].mark) == ("declared change", "note")
     assert (found["lock~tags.driver"].cells[3].text, found["lock~tags.driver"].mark) == ("differs", "bad")
     assert found["lock~tags.hardware"].cells[3].text == "same"
+    assert found["lock~conditions.throttling"].cells[1].text == "no"
 
 
 def test_a_condition_is_wrong_only_where_the_judgement_found_it_so() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from reports import tails
 from reports.blocks import Charts, Missing, Table
-from tests.reports.worlds import world
+from tests.reports.worlds import growing, world
 
 
 def requests(latencies_us: list[int | None], side: str = "candidate", replication: int = 0) -> pl.DataFrame:
@@ -77,7 +77,8 @@ def test_the_table_reads_tail_first_for_every_scope() -> None:
 
     assert [row.cells[1].text for row in table.rows[:5]] == ["p99", "p95", "p50", "mean", "rejected"]
     assert list(dict.fromkeys(row.cells[0].text for row in table.rows)) == ["overall", "block", "conv"]
-    assert "worse" in table.rows[0].cells[4].text
+    assert table.rows[0].cells[4].text == "37.5\u00a0% worse"  # the matrix's own number
+    assert [row.cells[4].sub for row in table.rows[:5]] == ["as in the matrix"] * 2 + ["ratio of the means"] * 2 + [""]
     assert [chart.title for chart in drawn.charts] == ["Latency by percentile: block", "Latency by percentile: conv"]
 
 
@@ -94,3 +95,10 @@ def test_a_side_that_has_no_requests_is_missing_and_not_zero() -> None:
 
 def test_without_requests_the_section_says_missing() -> None:
     assert isinstance(tails.section(world(without=["requests"], requests=200)).blocks[0], Missing)
+
+
+def test_a_queue_that_grows_has_no_change_of_a_percentile() -> None:
+    table = tails.section(growing(world(requests=400))).blocks[0]
+    assert isinstance(table, Table)
+
+    assert (table.rows[0].cells[4].text, table.rows[0].cells[4].sub) == ("no percentile", "the queue grows")

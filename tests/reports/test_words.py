@@ -66,6 +66,8 @@ def test_a_written_margin_reads_as_it_was_written() -> None:
 
 def test_differences_of_shares_are_points_with_a_sign() -> None:
     assert words.points(0.2).replace("\u00a0", " ") == "+20.0 points"
+    assert words.points(-0.00001).replace("\u00a0", " ") == "≈0 points"
+    assert words.signed_percent(0.00001).replace("\u00a0", " ") == "≈0 %"
     assert words.points(-0.0938).replace("\u00a0", " ") == "−9.38 points"
 
 

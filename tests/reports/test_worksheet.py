@@ -22,8 +22,8 @@ def test_the_groups_that_spill_most_by_traffic_come_first_and_link_to_their_rows
         "block, short, batch 1", "conv, default, batch 1", "block, long, batch 4",
     ]  # fmt: skip
     assert table.rows[0].cells[0].href == "#kernels~candidate~block~short~1~g0"
-    assert [cell.text.replace("\u00a0", " ") for cell in table.rows[0].cells[2:5]] == [
-        "768 KiB", "145.3 %", "launch → spill",
+    assert [cell.text.replace("\u00a0", " ") for cell in table.rows[0].cells[2:6]] == [
+        "768 KiB", "145.3 %", "100 %", "launch → spill",
     ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 
@@ -41,6 +42,28 @@ def _tables(verdict: str, requests: int) -> dict[str, pl.DataFrame]:
     if verdict == "NO_GO":
         made["mechanisms"] = tables.mechanisms()
     return made
+
+
+def growing(evidence: Evidence) -> Evidence:
+    """The same where the candidate's queue grows without end: latencies of it have no value."""
+    latency = pl.col("metric").str.starts_with("latency")
+    unknown = ("candidate_value", "change", "interval_low", "interval_high", "p_harm")
+    checks = evidence.tables["checks"].with_columns(
+        *(pl.when(~latency).then(pl.col(name)).alias(name) for name in unknown),
+        message=pl.when(latency).then(
+            pl.lit("the candidate's queue grows without end at a rate that the comparator serves")
+        ).otherwise("message"),
+    )  # fmt: skip
+    return replace(evidence, tables={**evidence.tables, "checks": checks})
+
+
+def unlike(evidence: Evidence) -> Evidence:
+    """The same where the lock does not let the sides be compared."""
+    broken = finding().model_copy(update={"check": "lock-tag", "isolation": "lock", "proof": "lock#tags.driver"})
+    decision = evidence.decision.model_copy(
+        update={"verdict": "HOLD", "exit_code": 2, "findings": (broken,), "first_finding": broken.id}
+    )
+    return replace(evidence, decision=decision)
 
 
 def candidate() -> Candidate:
