@@ -52,7 +52,10 @@ def replay_candidate(candidate: Path, *, as_json: bool, with_capacity: bool = Fa
 
 
 def side_summary(served: Served, warmup_share: float) -> dict[str, Any]:
-    """Percentiles over all replications, and mean drivers of the median half and of the slowest requests, in us."""
+    """Percentiles over all replications, and mean drivers of the median half and of the slowest requests, in us.
+
+    Where the queue of any replication grows without end there are no percentiles: they are None.
+    """
     first = (pl.col("request").max().over("replication") + 1) * warmup_share
     warm = served.requests.filter(pl.col("request") >= first)
     done = warm.filter(pl.col("status") == "completed").sort("latency_ps")
@@ -61,7 +64,7 @@ def side_summary(served: Served, warmup_share: float) -> dict[str, Any]:
     return {
         "requests": warm.height, "completed": done.height, "utilisation": served.utilisation,
         "unstable_replications": list(served.unstable), "warnings": list(served.warnings),
-        **{f"p{quantile * 100:g}_us": _quantile_us(done, quantile) for quantile in QUANTILES},
+        **{f"p{level * 100:g}_us": None if served.unstable else _quantile_us(done, level) for level in QUANTILES},
         "drivers_of_slowest_us": _drivers_us(slowest), "drivers_of_middle_us": _drivers_us(middle),
     }  # fmt: skip
 
@@ -70,7 +73,7 @@ def print_tails(console: Console, found: Mapping[str, Mapping[str, Any]]) -> Non
     """Tails first, then what the slowest requests have that the middle half has not."""
     table = Table("", *SIDES, box=None)
     for name in ("p99_us", "p95_us", "p50_us"):
-        table.add_row(name.replace("_us", ", µs"), *(_shown(found[side][name]) for side in SIDES))
+        table.add_row(name.replace("_us", ", µs"), *(_percentile(found[side], name) for side in SIDES))
     for name in ("completed", "requests"):
         table.add_row(name, *(f"{found[side][name]:,}" for side in SIDES))
     table.add_row("utilisation", *(f"{found[side]['utilisation']:.1%}" for side in SIDES))
@@ -139,6 +142,10 @@ def _quantile_us(done: pl.DataFrame, quantile: float) -> float | None:
 def _drivers_us(requests: pl.DataFrame) -> dict[str, float]:
     means = requests.select(pl.col(f"{driver}_ps").mean() for driver in DRIVERS).row(0)
     return {driver: (mean or 0.0) / _PS_PER_US for driver, mean in zip(DRIVERS, means, strict=True)}
+
+
+def _percentile(found: Mapping[str, Any], name: str) -> str:
+    return "unstable" if found["unstable_replications"] else _shown(found[name])
 
 
 def _shown(value: float | None) -> str:
