@@ -22,6 +22,7 @@ from typing import Any, ParamSpec, TypedDict, TypeVar
 from prefect import task
 from prefect.tasks import Task
 
+from accelmodel.errors import InputError
 from accelmodel.settings import Settings
 from flows.digest import RESULTS, code_digest, value_digest
 from flows.store import Store, append_log
@@ -119,8 +120,22 @@ def run_body(stage: str, where: tuple[str, str], args: tuple[Any, ...], kwargs: 
     """Do what a task does, in whatever process it was sent to."""
     import_module(where[0])  # which enters it above
     function = _BODIES[where]
-    with _logged(stage, signature(function).bind(*args, **kwargs).arguments):
+    parameters = signature(function).bind(*args, **kwargs).arguments
+    side = parameters.get("work", {}).get("side") or parameters.get("side")
+    with _logged(stage, parameters), naming(", ".join(filter(None, (parameters["context"]["candidate"], side)))):
         return function(*args, **kwargs)
+
+
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Bad input that shows inside is said to stand there: a stage knows neither the candidate file nor the side."""
+    try:
+        yield
+    except InputError as error:
+        where = f"{place}: {error.where}"
+        raise InputError(
+            stage=error.stage, where=where, expected=error.expected, found=error.found, remedy=error.remedy
+        ) from error
 
 
 def stage_key(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -20,6 +21,7 @@ MAX_FILE_BYTES = 2**31  # protobuf can hold no more in one message
 MAX_NODES = 200_000
 MAX_FUNCTIONS = 1000
 MAX_ELEMENTS = 2**36  # of one tensor; more than any target's memory holds
+MAX_RANK = 32  # axes of one tensor; arrays of more have no numeric rules
 
 # ONNX element type -> ours. Types that are missing here (text, complex numbers) have no size on an accelerator.
 ELEMENT_TYPES: Mapping[int, str] = {
@@ -63,8 +65,8 @@ def load_model(path: Path) -> ModelProto:
 
 
 def _parse(path: Path) -> ModelProto:
-    if not path.is_file():
-        found = "a folder" if path.is_dir() else "no file"
+    if not os.path.isfile(path):  # noqa: PTH113  (False, not an error, for what can be no path)
+        found = "a folder" if os.path.isdir(path) else "no file"  # noqa: PTH112
         raise wrong(path, "", "an ONNX file", found, "Correct the path of the model in the candidate file.")
     size = path.stat().st_size
     if size >= MAX_FILE_BYTES:
@@ -194,8 +196,8 @@ def _external(path: Path, tensor: TensorProto) -> tuple[Path, int]:
     file = (folder / location).resolve()
     if not file.is_relative_to(folder):
         raise wrong(path, at, inside, f"location {location!r}, a link that leads to {file}", remedy)
-    if not file.is_file():
-        raise wrong(path, at, inside, f"no file {location!r}", remedy)
+    if not os.path.isfile(file):  # noqa: PTH113
+        raise wrong(path, at, inside, f"no file {location[:200]!r}", remedy)
     offset, length = (
         _whole(path, at, key, entries.get(key, default)) for key, default in (("offset", "0"), ("length", "-1"))
     )

@@ -13,10 +13,11 @@ from accelmodel.graph import Graph
 from accelmodel.importers.onnx import read_graph
 from accelmodel.target import Target
 from flows.arrivals import Arrivals, replications
+from flows.fit import require_streams, unused_no_kernel
 from flows.inputs import LoadedCandidate, load_candidate, recorded_traffic
 from flows.labels import FALLBACK, batch_sizes, bucket_and_batch, label_of, shapes_of
 from flows.replaying import bucket_size
-from flows.stages import Context, Payload, stage_task
+from flows.stages import Context, Payload, naming, stage_task
 from flows.store import Store
 from flows.values import Ref, put_arrivals, put_frame, put_value
 from schemas.candidate import Workload
@@ -33,6 +34,8 @@ def ingress(context: Context, digest: str) -> Payload:
     """
     store, loaded = Store(Path(context["store"])), load_candidate(Path(context["candidate"]))
     recorded = recorded_traffic(loaded)
+    if recorded is not None:
+        require_streams(loaded.document, recorded.stream_names, str(loaded.path), {})
     arrivals = replications(loaded.document, recorded)
     values: dict[str, Ref] = {"target": put_value(store, loaded.target, Target)}
     graphs: list[Graph] = []
@@ -44,12 +47,13 @@ def ingress(context: Context, digest: str) -> Payload:
             graph = read_graph(loaded.models[workload.name], quality_shapes(workload, batch), workload.name)
             values[f"numeric:{workload.name}:{batch}"] = put_value(store, graph, Graph)
     for side in ("comparator", "candidate"):
-        require_splits(loaded.settings(side).fusion, graphs)
+        with naming(side):
+            require_splits(loaded.settings(side).fusion, graphs)
     for number, each in enumerate(arrivals):
         values[f"arrivals:{number}"] = put_arrivals(store, each)
     for (side, name), path in loaded.profiles.items():
         values[f"profile:{side}:{name}"] = put_frame(store, "profile_kernels", read_profile(path, side, name))
-    warnings = list(recorded.warnings) if recorded is not None else []
+    warnings = [*(recorded.warnings if recorded is not None else ()), *unused_no_kernel(loaded.document, graphs)]
     return {"stage": "ingress", "values": values, "facts": {"warnings": warnings}}
 
 
