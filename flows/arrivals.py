@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from accelmodel.errors import InputError
 from accelmodel.traffic import (
     PS_PER_S,
     Traffic,
@@ -19,7 +20,7 @@ from accelmodel.traffic import (
     take,
     thin,
 )
-from schemas.candidate import Candidate, GeneratedTraffic
+from schemas.candidate import Candidate, GeneratedTraffic, Side
 
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -40,10 +41,29 @@ class Arrivals:
 
 def replications(document: Candidate, recorded: Traffic | None) -> tuple[Arrivals, ...]:
     """The arrivals of every replication. recorded: the traffic file, where the candidate names one."""
+    _require_streams(document, recorded)
     weights = [workload.weight for workload in document.workloads]
     return tuple(
         _arrivals(_replication(document, recorded, seed), document, weights, seed) for seed in seeds_of(document)
     )
+
+
+def _require_streams(document: Candidate, recorded: Traffic | None) -> None:
+    """What is said of a stream must be said of one that exists: a misspelt name would change nothing in silence."""
+    generated = document.traffic.generate
+    known = generated.streams if generated is not None else recorded.stream_names if recorded is not None else ()
+    for name in ("comparator", "candidate"):
+        side: Side = getattr(document, name)
+        scheduling = side.settings.scheduling
+        for field, said in (("priority", scheduling.priority), ("weight", scheduling.weight),
+                            ("deadline_us", scheduling.deadline_us)):  # fmt: skip
+            unknown = sorted(set(said) - set(known))
+            if unknown:
+                raise InputError(
+                    stage="scheduling", where=f"{name}.settings.scheduling.{field}",
+                    expected=f"streams of the traffic ({', '.join(known[:20])})", found=", ".join(unknown),
+                    remedy="Correct the names, or leave them out: a stream that is not named has the default.",
+                )  # fmt: skip
 
 
 def seeds_of(document: Candidate) -> tuple[int, ...]:

@@ -57,6 +57,16 @@ def test_a_rate_above_capacity_has_a_utilisation_and_no_percentile(
     assert found["p99_us"] is None and found["utilisation"] > 1
 
 
+def test_what_is_said_of_a_stream_that_does_not_exist_is_exit_3(
+    write_candidate: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_candidate("c", **sides({}, {"queue": "priority", "priority": {"serach": 1}}))
+
+    assert main(["replay", str(path)]) == 3
+    err = " ".join(capsys.readouterr().err.split())
+    assert "candidate.settings.scheduling.priority" in err and "serach" in err and "default" in err
+
+
 def test_a_bad_row_of_recorded_traffic_is_exit_3_with_the_row_and_what_to_do(
     tmp_path: Path, write_candidate: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
