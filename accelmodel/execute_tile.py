@@ -25,6 +25,8 @@ from accelmodel.precision import numpy_type, rounded, store
 
 Array = npt.NDArray[Any]
 CONTRACTIONS = ("MatMul", "Gemm", "Conv")
+NUMERIC = frozenset({*CONTRACTIONS, *ELEMENTWISE, *ROWS, *WINDOWS, *INDEXED, *MAPPED, "QuantizeLinear"})
+"""Op types that can be computed here. What is always a view needs none: it moves no data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +78,9 @@ def unsupported(lowered: Lowered, index: int) -> str | None:
     """Why the op at `index` has no numerics here; None where it has."""
     node, op = lowered.graph.ops[index], lowered.ops[index]
     named = f"op {node.name!r} ({node.op_type})"
-    known = {*CONTRACTIONS, *ELEMENTWISE, *ROWS, *WINDOWS, *INDEXED, *MAPPED, "QuantizeLinear"}
     if op.kind == "view":
         return None
-    if node.domain or node.op_type not in known:
+    if node.domain or node.op_type not in NUMERIC:
         return f"{named} has no numeric rule"
     whole = any(axis.whole for access in op.reads for axis in access.axes or ())
     if whole and node.op_type not in INDEXED:

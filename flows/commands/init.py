@@ -57,6 +57,7 @@ def write_candidate(model: Path, target_name: str, output: Path, *, force: bool)
         print(f"replace {FILL} by the sizes of {', '.join(dims.open)}, then: tilegate run {output}")
     else:
         print(f"it runs as it is: tilegate run {output}")
+    print("tags, conditions and rate are placeholders; both sides are alike until you change the candidate's settings")
     return 0
 
 
@@ -70,7 +71,7 @@ def guess_dims(info: ModelInfo) -> Dims:
 
 def render(model: Path, target_name: str, target: Target, info: ModelInfo, dims: Dims, output: Path) -> str:
     """The text of the candidate file."""
-    rate = DEFAULT_RATE_PER_S if dims.open else _rate_per_s(model, target, dims)
+    rate = DEFAULT_RATE_PER_S if dims.open else readable(_rate_per_s(model, target, dims))
     shapes = ", ".join(f"{_key(dim)}: {FILL}" for dim in dims.open)
     inputs = "; ".join(f"{item.name} {item.dtype} [{', '.join(map(str, item.shape))}]" for item in info.inputs)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", model.stem).strip("-._")[:80] or "model"
@@ -84,8 +85,9 @@ def render(model: Path, target_name: str, target: Target, info: ModelInfo, dims:
         batch_dim="null" if dims.batch is None else _key(dims.batch),
         size_dim="null" if dims.size is None else _key(dims.size),
         shapes=f"{{{shapes}}}",
-        rate=f"{rate:.6g}",
-        duration=f"{REQUESTS / rate:.6g}",
+        rate=f"{rate:g}",
+        rate_is="any rate" if dims.open else f"{UTILISATION * 100:g} % of what the device takes, by its model",
+        duration=f"{readable(REQUESTS / rate):g}",
         sizes=f"{{{FILL}: 1}}" if dims.size else "{1: 1}",
         window=f"{WINDOW_S:g}",
         min_samples=max(100, min(1000, int(0.5 * rate * WINDOW_S))),
@@ -99,6 +101,11 @@ def _rate_per_s(model: Path, target: Target, dims: Dims) -> float:
     plan = compile_plan(read_graph(model, shapes), target, Settings(), model.stem)
     total_ns = sum(kernel.cost.total_ns for kernel in plan.kernels)
     return UTILISATION * 1e9 / total_ns if total_ns else DEFAULT_RATE_PER_S  # views only: it takes no time
+
+
+def readable(value: float) -> float:
+    """The number with two significant digits: what is a guess shall not look measured."""
+    return float(f"{value:.1e}")
 
 
 def _key(text: str) -> str:

@@ -28,7 +28,7 @@ workloads:
 traffic:                         # or `file: {{path: trace.csv}}` for recorded traffic
   generate:
     kind: poisson                # poisson, bursty or steady
-    rate_per_s: {rate}
+    rate_per_s: {rate:<16} # placeholder: {rate_is}
     duration_s: {duration}
     sizes: {sizes:<21} # size of a request: relative weight
     streams: [default]
@@ -36,9 +36,12 @@ traffic:                         # or `file: {{path: trace.csv}}` for recorded t
   max_requests: 20000            # of one replication
   warmup_share: 0.05             # of each replication's first requests, left out of the statistics
 
+# PLACEHOLDERS: the versions in `tags` and all of `conditions` are made up, for both sides. Replace them by those of
+# your machines: sides that differ in hardware, conditions or undeclared tags end in HOLD.
 comparator:                      # the stable release
   name: stable
-  tags: {{compiler: "1.0", runtime: "1.0", driver: "1.0", firmware: "1.0", hardware: {hardware}}}
+  tags: {{compiler: "1.0", runtime: "1.0", driver: "1.0", firmware: "1.0", hardware: {hardware}}}  # placeholders
+  # placeholders: what was set or measured on the machine
   conditions: {{clock_mhz: 1000, temperature_c: 50, power_w: 100, throttling: false}}
   settings:                      # what each stage does; a stage that is left out has its defaults
     fusion: {{policy: pattern}}    # none, pattern, aggressive or optimal
@@ -48,7 +51,8 @@ comparator:                      # the stable release
 
 candidate:                       # the release that wants to replace it: change here what it changes
   name: next
-  tags: {{compiler: "1.0", runtime: "1.0", driver: "1.0", firmware: "1.0", hardware: {hardware}}}
+  tags: {{compiler: "1.0", runtime: "1.0", driver: "1.0", firmware: "1.0", hardware: {hardware}}}  # placeholders
+  # placeholders, as above
   conditions: {{clock_mhz: 1000, temperature_c: 50, power_w: 100, throttling: false}}
   settings:
     fusion: {{policy: pattern}}

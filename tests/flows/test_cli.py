@@ -367,6 +367,11 @@ def test_init_writes_a_file_that_runs_as_it_is(
     assert loaded.document.model_only
     assert loaded.settings("comparator") == loaded.settings("candidate")
     assert path.read_text().count("#") > 25
+    assert path.read_text().count("placeholder") >= 5  # made-up versions, conditions and rate say so
+    generated = loaded.document.traffic.generate
+    assert generated is not None
+    for number in (generated.rate_per_s, generated.duration_s):
+        assert number == float(f"{number:.1e}")
 
     assert said(capsys, "init", str(LIGHT / "light_squeezenet.onnx"), "-t", "edge-npu", "-o", str(path))[0] == 3
     assert "--force" in said(capsys, "init", str(LIGHT / "light_squeezenet.onnx"), "-t", "edge-npu", "-o", str(path))[2]
