@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from accelmodel.errors import InputError
 from accelmodel.execute_affine import Box, Operand, Region, cut, is_empty, needed, view
 
 Array = npt.NDArray[Any]
@@ -34,13 +35,24 @@ def gather(reads: Sequence[Operand], blocks: Sequence[Block], box: Box) -> Array
     """Rows of a table by index; negative indices count from the end."""
     axis, size = _whole_axis(reads[0])
     table, indices = _block(reads[0], blocks[0], box), _block(reads[1], blocks[1], box)
-    return np.take(table, np.where(indices < 0, indices + size, indices), axis=axis)
+    return np.take(table, _from_zero(indices, size), axis=axis)
 
 
 def gather_elements(reads: Sequence[Operand], blocks: Sequence[Block], box: Box) -> Array:
     axis, size = _whole_axis(reads[0])
     table, indices = _block(reads[0], blocks[0], box), _block(reads[1], blocks[1], box)
-    return np.take_along_axis(table, np.where(indices < 0, indices + size, indices), axis=axis)
+    return np.take_along_axis(table, _from_zero(indices, size), axis=axis)
+
+
+def _from_zero(indices: Array, size: int) -> Array:
+    """Indices from the start of an axis; those below 0 count from its end."""
+    if indices.size and not (int(indices.min()) >= -size and int(indices.max()) < size):
+        raise InputError(
+            stage="execution", where="a Gather", expected=f"indices from {-size} to {size - 1}",
+            found=f"indices from {indices.min()} to {indices.max()}",
+            remedy="Repair what computes the indices, or the table that they point into.",
+        )  # fmt: skip
+    return np.where(indices < 0, indices + size, indices)
 
 
 def repeat(reads: Sequence[Operand], blocks: Sequence[Block], box: Box) -> Array:

@@ -30,8 +30,30 @@ def _average(x: Array, axes: Axes) -> Array:
     return mean
 
 
+def _largest(x: Array, axes: Axes) -> Array:
+    """Of no elements: the least value of the type, as ONNX says."""
+    largest: Array = x.max(axis=axes, keepdims=True) if x.size else _filled(x, axes, _limits(x.dtype)[0])
+    return largest
+
+
+def _smallest(x: Array, axes: Axes) -> Array:
+    smallest: Array = x.min(axis=axes, keepdims=True) if x.size else _filled(x, axes, _limits(x.dtype)[1])
+    return smallest
+
+
+def _filled(x: Array, axes: Axes, value: float) -> Array:
+    """A reduction of no elements."""
+    return np.full([1 if axis in axes else n for axis, n in enumerate(x.shape)], value, dtype=x.dtype)
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
+    if dtype.kind not in "iu":
+        return -np.inf, np.inf
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+
+
 def _log_sum_exp(x: Array, axes: Axes) -> Array:
-    peak = x.max(axis=axes, keepdims=True)
+    peak = _largest(x, axes)
     peak = np.where(np.isfinite(peak), peak, 0)
     return np.log(_total(np.exp(x - peak), axes)) + peak
 
@@ -95,8 +117,8 @@ def _local_response(op: Op, axes: Axes, windows: Array, x: Array) -> tuple[Array
 
 ROWS: Mapping[str, Rows] = {
     "ReduceSum": _reduce(_total), "ReduceMean": _reduce(_average),
-    "ReduceMax": _reduce(lambda x, axes: x.max(axis=axes, keepdims=True)),
-    "ReduceMin": _reduce(lambda x, axes: x.min(axis=axes, keepdims=True)),
+    "ReduceMax": _reduce(_largest),
+    "ReduceMin": _reduce(_smallest),
     "ReduceProd": _reduce(lambda x, axes: x.prod(axis=axes, keepdims=True, dtype=x.dtype)),
     "ReduceL1": _reduce(lambda x, axes: _total(np.abs(x), axes)),
     "ReduceL2": _reduce(lambda x, axes: np.sqrt(_total(x * x, axes))),
@@ -105,7 +127,7 @@ ROWS: Mapping[str, Rows] = {
     "ArgMax": _arg(np.argmax), "ArgMin": _arg(np.argmin), "Softmax": _softmax, "LogSoftmax": _log_softmax,
     "LayerNormalization": _normalise, "InstanceNormalization": _normalise, "GroupNormalization": _normalise,
     "RMSNormalization": _root_mean_square, "MeanVarianceNormalization": _mean_variance,
-    "GlobalAveragePool": _reduce(_average), "GlobalMaxPool": _reduce(lambda x, axes: x.max(axis=axes, keepdims=True)),
+    "GlobalAveragePool": _reduce(_average), "GlobalMaxPool": _reduce(_largest),
 }  # fmt: skip
 WINDOWS = ("MaxPool", "AveragePool", "LRN")
 

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from accelmodel.errors import InputError
 from accelmodel.graph import ELEMENT_BYTES, Graph, Op
+from accelmodel.lower_checks import check_operands
 from accelmodel.lower_contraction import conv, gemm, matmul
 from accelmodel.lower_elementwise import (
     FLOPS,
@@ -154,6 +155,7 @@ def _lower_op(graph: Graph, op: Op, settings: LoweringSettings, target: Target, 
 
 def _form(graph: Graph, op: Op, settings: LoweringSettings, stored: Mapping[str, str]) -> tuple[Form, str | None]:
     """The op's form, and why it must fall back where it must: then the form serves to price it on the host."""
+    check_operands(graph, op)
     if all(not elements(shape_of(graph, name)) for name in op.outputs if name):
         return replace(view(graph, op, "no elements"), reads=()), None
     ours = op.domain == "" and op.op_type in RULES

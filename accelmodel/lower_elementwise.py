@@ -85,7 +85,7 @@ def clip(graph: Graph, op: Op) -> Form | NoRule:
     dims = space(shape)
     bounds = [name for name in op.inputs[1:] if name]
     count = len(bounds) + sum(op.attribute(key) is not None for key in ("min", "max"))
-    reads = (identity(op.inputs[0], dims), *(Access(name, ()) for name in bounds))
+    reads = (identity(op.inputs[0], dims), *(broadcast(graph, name, dims) for name in bounds))
     return Form("elementwise", dims, reads, (identity(op.outputs[0], dims),), count * elements(shape))
 
 

@@ -64,7 +64,7 @@ def read_graph(path: Path, shapes: Mapping[str, int], name: str | None = None) -
     folded: their results are tensors of the role `weight`.
     """
     model = load_model(path)
-    state = walk(path, model, _bound_inputs(path, model, shapes, partly=False))
+    state = walk(path, model, _bound_inputs(path, model, shapes, partly=False), shapes)
     _compare_outputs(state, model)
     used = _used(state, model)
     ops = tuple(_ops(state, used))
@@ -94,7 +94,7 @@ def read_weights(path: Path, shapes: Mapping[str, int] | None = None) -> dict[st
     `shapes` as in read_graph. Without them symbolic dims stay open, and constants that rest on them are left out.
     """
     model = load_model(path)
-    state = walk(path, model, _bound_inputs(path, model, shapes or {}, partly=shapes is None))
+    state = walk(path, model, _bound_inputs(path, model, shapes or {}, partly=shapes is None), shapes or {})
     return weights_of(state, frozenset(_used(state, model) & state.known), MAX_WEIGHT_BYTES)
 
 

@@ -21,7 +21,15 @@ from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from accelmodel.graph import ELEMENT_BYTES
-from accelmodel.importers.onnx_file import ELEMENT_TYPES, MAX_ELEMENTS, default_opset, node_label, read_tensor, wrong
+from accelmodel.importers.onnx_file import (
+    ELEMENT_TYPES,
+    MAX_ELEMENTS,
+    MAX_RANK,
+    default_opset,
+    node_label,
+    read_tensor,
+    wrong,
+)
 
 Array = NDArray[np.generic]
 
@@ -65,12 +73,13 @@ class Walk:
     budget: int = _BUDGET_ELEMENTS
 
 
-def walk(path: Path, model: ModelProto, inputs: Mapping[str, TypeProto]) -> Walk:
-    """Infer and fold. `inputs`: types of the graph inputs, with the dims that are bound."""
+def walk(path: Path, model: ModelProto, inputs: Mapping[str, TypeProto], sizes: Mapping[str, int]) -> Walk:
+    """Infer and fold. `inputs`: types of the graph inputs, with the dims that are bound; `sizes`: of these, by name."""
     graph = model.graph
     state = Walk(
         path=path, opset=default_opset(model), opsets=list(model.opset_import), ir_version=model.ir_version,
-        declared={info.name: info.type for info in (*graph.value_info, *graph.output)}, types=dict(inputs),
+        declared={info.name: _bound(info.type, sizes) for info in (*graph.value_info, *graph.output)},
+        types=dict(inputs),
     )  # fmt: skip
     for tensor in graph.initializer:
         state.types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
@@ -78,9 +87,21 @@ def walk(path: Path, model: ModelProto, inputs: Mapping[str, TypeProto]) -> Walk
         state.known.add(tensor.name)
         if prod(tensor.dims) <= SMALL_ELEMENTS and tensor.data_type in ELEMENT_TYPES:
             state.values[tensor.name] = read_tensor(path, tensor)
+    for name, kind in state.types.items():
+        _check_size(state, f"tensor {name!r}", name, kind)
     for node in graph.node:
         _visit(state, node)
     return state
+
+
+def _bound(declared: TypeProto, sizes: Mapping[str, int]) -> TypeProto:
+    """A declared type with the dims that have a size by name."""
+    kind = TypeProto()
+    kind.CopyFrom(declared)
+    for dim in kind.tensor_type.shape.dim if kind.HasField("tensor_type") else ():
+        if dim.dim_param in sizes:
+            dim.dim_value = sizes[dim.dim_param]
+    return kind
 
 
 def _visit(state: Walk, node: NodeProto) -> None:
@@ -89,10 +110,7 @@ def _visit(state: Walk, node: NodeProto) -> None:
             raise wrong(state.path, node_label(node), f"input {name!r} made by an earlier op", "none that makes it")
     outputs = {name: _completed(state, name, kind) for name, kind in _infer(state, node).items()}
     for name, kind in outputs.items():
-        elements = prod(dims_of(kind) or ())
-        if elements > MAX_ELEMENTS:
-            found = f"{elements:,} elements in {name!r}"
-            raise wrong(state.path, node_label(node), f"at most {MAX_ELEMENTS:,} elements a tensor", found)
+        _check_size(state, node_label(node), name, kind)
     state.types.update(outputs)
     if not _folds(state, node):
         state.ops.append(node)
@@ -106,6 +124,20 @@ def _visit(state: Walk, node: NodeProto) -> None:
             state.types[name] = helper.make_tensor_type_proto(state.types[name].tensor_type.elem_type, value.shape)
     else:
         state.recipes.append(node)
+
+
+def _check_size(state: Walk, at: str, name: str, kind: TypeProto) -> None:
+    """No tensor has a negative dim, too many axes or more elements than any memory holds."""
+    dims = kind.tensor_type.shape.dim
+    if len(dims) > MAX_RANK:
+        raise wrong(state.path, at, f"at most {MAX_RANK} axes a tensor", f"{len(dims)} in {name!r}")
+    if any(dim.dim_value < 0 for dim in dims):
+        remedy = "Bind larger shapes, or repair the op: its window, slice or split takes more than there is."
+        raise wrong(state.path, at, "dims from 0", f"{_said(kind)} for {name!r}", remedy)
+    elements = prod(dims_of(kind) or ())
+    if elements > MAX_ELEMENTS:
+        found = f"{elements:,} elements in {name!r}"
+        raise wrong(state.path, at, f"at most {MAX_ELEMENTS:,} elements a tensor", found)
 
 
 def _infer(state: Walk, node: NodeProto) -> dict[str, TypeProto]:

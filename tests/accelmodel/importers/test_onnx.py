@@ -215,3 +215,13 @@ def test_a_negative_size_in_the_file_is_an_open_dim_and_zero_is_a_size(tmp_path:
     assert inspect(path).inputs[0].shape == ("x.0", 0)
     assert read_graph(path, {"x.0": 2}).tensors["y"].shape == (2, 0)
     assert read_weights(path) == {}
+
+
+def test_the_declared_shape_of_a_custom_op_may_name_a_dim_that_is_bound(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Foo", ["x"], ["h"], domain="my"), helper.make_node("Relu", ["h"], ["y"])]
+    infos = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "xhy"}
+    graph = helper.make_graph(nodes, "g", [infos["x"]], [infos["y"]], value_info=[infos["h"]])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    assert read_graph(path, {"batch": 5}).tensors["h"].shape == (5, 3)

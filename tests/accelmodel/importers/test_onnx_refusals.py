@@ -239,3 +239,16 @@ def test_external_data_with_a_wrong_extent_is_refused(tmp_path: Path, offset: st
     path = external(tmp_path, "w.bin", offset, length)
     (path.parent / "w.bin").write_bytes(b"x" * 64)
     assert "weight 'w', external data" in refused(path)
+
+
+def test_a_window_larger_than_its_input_makes_a_negative_dim_and_is_refused(tmp_path: Path) -> None:
+    node = helper.make_node("MaxPool", ["x"], ["y"], name="pool", kernel_shape=[20, 20])
+    path = save(tmp_path / "m.onnx", [node], {"x": ["batch", 3, 8, 8]}, {"y": None})
+    message = refused(path, {"batch": 2})
+    assert "'pool'" in message and "expected dims from 0, found [2, 3, -11, -11]" in message
+
+
+def test_more_axes_than_arrays_have_are_refused(tmp_path: Path) -> None:
+    shape = [1] * 33
+    path = save(tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["y"])], {"x": shape}, {"y": shape})
+    assert "at most 32 axes a tensor, found 33" in refused(path)
