@@ -20,7 +20,7 @@ from accelmodel.error_bound import error_bounds
 from accelmodel.execute import Execution, execute
 from accelmodel.graph import Graph
 from accelmodel.importers.onnx import read_weights
-from accelmodel.importers.onnxruntime import run_reference
+from accelmodel.importers.onnxruntime import NoReferenceError, run_reference
 from accelmodel.plan import Plan
 from accelmodel.quality import OutputError, compare, first_bad_group
 from accelmodel.samples import seeded_inputs
@@ -57,7 +57,11 @@ def check_numerics(subject: Subject, order: str) -> tuple[list[Row], int | None]
     if not runs[0].executed:
         return [_not_run(subject, name, "; ".join(runs[0].skipped)) for name in graph.outputs], None
     bounds = error_bounds(alone.lowered)
-    references = [run_reference(subject.model, inputs) for inputs in requests]
+    try:
+        references = [run_reference(subject.model, inputs) for inputs in requests]
+    except NoReferenceError as error:
+        reason = f"no reference to compare with: {error.found}"
+        return [_not_run(subject, name, reason) for name in graph.outputs], None
     rows = [_row(subject, name, requests, runs, references, bounds) for name in graph.outputs]
     return rows, _misdelivered(subject, order, weights, requests, runs, bounds)
 
@@ -90,8 +94,12 @@ def _row(
 def _first_bad(
     subject: Subject, inputs: Mapping[str, Array], run: Execution, bounds: Mapping[str, float]
 ) -> str | None:
+    """The first group whose results are wrong; None too where the tensors inside the model have no reference."""
     inner = [name for outputs in run.groups.values() for name in outputs]
-    return first_bad_group(run.groups, run_reference(subject.model, inputs, inner), bounds)
+    try:
+        return first_bad_group(run.groups, run_reference(subject.model, inputs, inner), bounds)
+    except NoReferenceError:
+        return None
 
 
 def _misdelivered(

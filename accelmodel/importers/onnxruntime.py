@@ -15,10 +15,18 @@ from accelmodel.errors import InputError
 from accelmodel.importers.onnx_file import load_model
 from accelmodel.quality import OutputError, compare, first_bad_group
 
-__all__ = ["OutputError", "compare", "first_bad_group", "run_reference"]
+__all__ = ["NoReferenceError", "OutputError", "compare", "first_bad_group", "run_reference"]
 
 Array = npt.NDArray[np.generic]
-_REFUSED = (Fail, InvalidArgument, InvalidGraph, NotImplemented)
+_REFUSED = (Fail, InvalidArgument, InvalidGraph)
+# Element types that ONNX Runtime cannot exchange with NumPy.
+_NOT_EXCHANGED = frozenset(f"tensor({name})" for name in (
+    "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "int4", "uint4", "float4e2m1",
+))  # fmt: skip
+
+
+class NoReferenceError(InputError):
+    """The model may be valid, but ONNX Runtime cannot run it on the CPU: there is nothing to compare with."""
 
 
 def run_reference(
@@ -32,6 +40,7 @@ def run_reference(
 
     extra_outputs: names of tensors inside the model to return too; those that the file does not hold (its exporter or
     our importer made them up) are left out. weights: values put in the place of the model's own, by tensor name.
+    NoReferenceError where ONNX Runtime lacks a kernel for an op or a type; InputError where it refuses the model.
     """
     model = load_model(model_path)
     made = {name for node in model.graph.node for name in node.output if name}
@@ -48,8 +57,11 @@ def run_reference(
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     try:
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        _check_exchanged(model_path, session)
         names = [value.name for value in session.get_outputs()]
         values = session.run(names, dict(inputs))
+    except NotImplemented as error:
+        raise _no_reference(model_path, str(error).splitlines()[0]) from error
     except _REFUSED as error:
         raise InputError(
             stage="execution",
@@ -59,6 +71,20 @@ def run_reference(
             remedy="Check the model with onnx.checker, and the shapes and types of the inputs.",
         ) from error
     return {name: np.asarray(value) for name, value in zip(names, values, strict=True)}
+
+
+def _check_exchanged(model_path: Path, session: ort.InferenceSession) -> None:
+    for value in (*session.get_inputs(), *session.get_outputs()):
+        if value.type in _NOT_EXCHANGED:
+            raise _no_reference(model_path, f"{value.name!r}, a {value.type}, which it cannot exchange with NumPy")
+
+
+def _no_reference(model_path: Path, found: str) -> NoReferenceError:
+    return NoReferenceError(
+        stage="execution", where=f"reference run of {model_path}",
+        expected="ops and types that ONNX Runtime has on the CPU", found=found,
+        remedy="Compare numerics with another reference, or check a float32 export of the model.",
+    )  # fmt: skip
 
 
 def _replace_weights(model: ModelProto, weights: Mapping[str, Array]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from accelmodel.compile import compile_plan
 from accelmodel.importers.onnx import read_graph
@@ -85,3 +87,17 @@ def test_what_cannot_be_run_is_said_and_not_counted(block_model: Path, monkeypat
     assert table["executed"].to_list() == [False]
     assert "has no value" in table["reason"][0]
     assert misdelivered is None
+
+
+def test_a_model_that_the_reference_has_no_kernel_for_is_not_run_and_the_reason_is_said(tmp_path: Path) -> None:
+    value = [helper.make_tensor_value_info(name, TensorProto.BFLOAT16, [2, 3]) for name in "xy"]
+    node = helper.make_node("Relu", ["x"], ["y"])
+    graph = helper.make_graph([node], "g", value[:1], value[1:])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    plan = compile_plan(read_graph(path, {}), TARGET, Settings(), "w")
+
+    rows, misdelivered = check_numerics(Subject("candidate", "w", path, {1: plan}, {}, None, False), "arrival")
+
+    assert [row["executed"] for row in rows] == [False] and misdelivered is None
+    assert str(rows[0]["reason"]).startswith("no reference to compare with: ")
