@@ -10,7 +10,7 @@ import polars as pl
 
 from accelmodel.importers.profile import read_profile
 from accelmodel.profile import Column, Labels, Profile, ProfileRows
-from schemas.errors import DocumentError
+from schemas.errors import DocumentError, TableError
 from schemas.tables import polars_schema, validate
 
 TABLE = "profile_kernels"
@@ -74,7 +74,13 @@ def _from_parquet(path: Path) -> Profile:
         *(pl.lit("candidate").alias(name) for name in ("side",) if name not in frame.columns),
         *(pl.lit("profile").alias(name) for name in ("workload",) if name not in frame.columns),
     )
-    valid = validate(TABLE, filled)
+    try:
+        valid = validate(TABLE, filled)
+    except TableError as error:
+        raise DocumentError(
+            source=str(path), where=error.where, row=error.row, expected=error.expected, found=error.found,
+            others=error.others, remedy="Write it in the layout that `tilegate schema profile_kernels` prints.",
+        ) from error  # fmt: skip
     apart = valid.select("side", "workload").unique().height
     if apart > 1:
         raise DocumentError(

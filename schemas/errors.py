@@ -1,6 +1,9 @@
-"""The one exception of this room: a document or a table that breaks its contract, said so that a reader can mend it."""
+"""The exception of this room: a document or a table that breaks its contract, said so that a reader can mend it."""
 
 from __future__ import annotations
+
+from functools import partial
+from typing import Any
 
 
 class DocumentError(ValueError):
@@ -27,6 +30,11 @@ class DocumentError(ValueError):
         self.line, self.row, self.others = line, row, others
         super().__init__(self._message())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it goes from one process to another: its parts have names."""
+        names = ("source", "where", "expected", "found", "remedy", "line", "row", "others")
+        return partial(type(self), **{name: getattr(self, name) for name in names}), ()
+
     @property
     def table(self) -> str:
         """The table's name, where the input is a table (the same as source)."""
@@ -44,3 +52,8 @@ class DocumentError(ValueError):
         if self.others:
             message += "\n" + "\n".join(f"also: {other}" for other in self.others)
         return message
+
+
+class TableError(DocumentError):
+    """A table that breaks its schema. Whoever read it from a user's file says so as a DocumentError of that file;
+    elsewhere the table is our own, and the fault too."""

@@ -11,7 +11,7 @@ import polars as pl
 from pandera.config import ValidationDepth, config_context
 from pandera.errors import SchemaError, SchemaErrors
 
-from schemas.errors import DocumentError
+from schemas.errors import TableError
 from schemas.tables_judgement import CHECKS, HISTORY, MECHANISMS
 from schemas.tables_plan import BUFFERS, KERNELS, METRICS, OPS, SWEEP
 from schemas.tables_run import PROFILE_KERNELS, QUALITY, REQUESTS, TIMELINE, TRIALS
@@ -39,7 +39,7 @@ MAX_PROBLEMS = 5
 def validate(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with its columns in the table's order, once types, domains and row rules hold.
 
-    Raises DocumentError that names table, column, row, expected and found; further problems follow, capped.
+    Raises TableError that names table, column, row, expected and found; further problems follow, capped.
     Takes eager frames only: on a lazy one pandera would look at the schema and let bad data pass.
     """
     schema = _schema(name)
@@ -60,14 +60,14 @@ def from_rows(name: str, rows: Iterable[Mapping[str, object]]) -> pl.DataFrame:
     for number, row in enumerate(listed):
         unknown = sorted(set(row) - set(dtypes))
         if unknown:
-            raise DocumentError(
+            raise TableError(
                 source=name, where=unknown[0], row=number, expected=f"a column of {name}", found="no such column",
                 remedy=f"Its columns are {', '.join(dtypes)}.",
             )  # fmt: skip
     try:
         frame = pl.DataFrame(listed, schema=dtypes, orient="row")
     except (TypeError, pl.exceptions.PolarsError) as error:
-        raise DocumentError(
+        raise TableError(
             source=name, where="a column", expected="values of the table's types", found=str(error).splitlines()[0],
             remedy="Give each column the type that the table says.",
         ) from error  # fmt: skip
@@ -104,7 +104,7 @@ def _schema(name: str) -> pa.DataFrameSchema:
     return TABLES[name]
 
 
-def _table_error(name: str, frame: pl.DataFrame, errors: list[SchemaError]) -> DocumentError:
+def _table_error(name: str, frame: pl.DataFrame, errors: list[SchemaError]) -> TableError:
     """One error out of all that pandera found: what concerns columns first, then the rows in order."""
     problems = sorted((_problem(frame, error) for error in errors), key=lambda problem: problem[1] is not None)
     column, row, expected, found = problems[0]
@@ -114,7 +114,7 @@ def _table_error(name: str, frame: pl.DataFrame, errors: list[SchemaError]) -> D
     )
     hidden = len(problems) - 1 - len(shown)
     others = (*shown, f"{hidden} more") if hidden > 0 else shown
-    return DocumentError(
+    return TableError(
         source=name, where=column, row=row, expected=expected, found=found, others=others,
         remedy="Write the table as its schema says (`tilegate schema` prints it).",
     )  # fmt: skip

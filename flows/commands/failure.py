@@ -13,7 +13,7 @@ from accelmodel.errors import InputError
 from accelmodel.importers.profile_file import printable
 from flows.embedded import NoServerError, OrchestrationError
 from flows.store import Store, StoreError
-from schemas.errors import DocumentError
+from schemas.errors import DocumentError, TableError
 
 INVALID_INPUT, INTERNAL_ERROR = 3, 4
 _BAD_INPUT = (InputError, DocumentError, StoreError)
@@ -21,7 +21,7 @@ _BAD_INPUT = (InputError, DocumentError, StoreError)
 
 def explain(error: Exception, arguments: Sequence[str]) -> int:
     """Say what happened on standard error and give the exit code."""
-    if isinstance(error, _BAD_INPUT):
+    if isinstance(error, _BAD_INPUT) and not isinstance(error, TableError):  # our own table is no input
         said = "\n".join(printable(line) for line in str(error).split("\n"))
         print(f"error: {said}", file=sys.stderr)
         return INVALID_INPUT

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import polars as pl
 import pytest
 import yaml
 
 from flows.cli import main
 from flows.commands.failure import explain
 from flows.inputs import load_candidate
+from flows.store import write_table
+from schemas.errors import TableError
 from tests.flows.world import Write, document
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
@@ -117,6 +120,16 @@ def test_a_store_that_is_a_file_is_said_in_one_line(
 
         assert (code, out, err.count("\n")) == (3, "", 1)
         assert err.startswith(f"error: store {store}: expected a folder that can be written to")
+
+
+def test_a_table_of_our_own_that_breaks_its_schema_is_an_internal_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(TableError) as caught:
+        write_table(tmp_path, "history", pl.DataFrame({"run_id": ["a"]}))
+
+    assert explain(caught.value, ["run", "--store", str(tmp_path)]) == 4
+    assert "TableError" in capsys.readouterr().err
 
 
 def test_a_failure_that_can_be_logged_nowhere_is_one_sentence(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from copy import deepcopy
 from datetime import date
 from math import inf, nan
@@ -10,10 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
+from accelmodel.errors import InputError
 from accelmodel.importers.target import list_targets, target_path
 from schemas.candidate import Candidate
 from schemas.documents import SCHEMAS, json_schema, parse
-from schemas.errors import DocumentError
+from schemas.errors import DocumentError, TableError
 from schemas.policy import DEFAULT_CHECKS, DEFAULT_OWNERSHIP, Policy
 from schemas.tables import TABLES
 from schemas.target import Target
@@ -257,3 +259,18 @@ def test_target_figures_have_bounds(level: str, field: str, value: float) -> Non
     target = yaml.safe_load(target_path("edge-npu").read_text())
     with pytest.raises(DocumentError, match=rf"{level}\.{field}: expected .*than or equal to"):
         parse(Target, {**target, level: {**target[level], field: value}}, "t.yaml")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DocumentError(source="c.yaml", where="a", expected="b", found="c", remedy="d", line=3, others=("e",)),
+        TableError(source="ops", where="a", expected="b", found="c", remedy="d", row=0),
+        InputError(stage="lowering", where="a", expected="b", found="c", remedy="d"),
+    ],
+)
+def test_an_error_arrives_whole_from_another_process(error: Exception) -> None:
+    arrived = pickle.loads(pickle.dumps(error))
+    assert type(arrived) is type(error)
+    assert str(arrived) == str(error)
+    assert vars(arrived) == vars(error)
