@@ -19,6 +19,7 @@ from flows.embedded import Server, orchestration
 from flows.progress import watcher
 from flows.store import Store, read_log
 from flows.timings import worked_s
+from schemas.words import spaced
 
 VERDICT_STYLES = {"GO": "bold green", "HOLD": "bold yellow", "NO_GO": "bold red"}
 SHOWN_WARNINGS = 3
@@ -85,7 +86,7 @@ def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
         "first failing mechanism": first,
         "bottleneck": summary["bottleneck"],
         "finding": summary["finding"] or "; ".join(summary["reasons"]),
-        "owner": summary["owner"] and f"{summary['owner']} ({summary['owner_role']})",
+        "owner": _owner(summary["owner"], summary["owner_role"]),
         "next action": summary["next_action"],
     }
     links = {
@@ -100,6 +101,13 @@ def print_summary(console: Console, summary: Mapping[str, Any]) -> None:
         if value:  # whole, however long: a line that is broken cannot be copied
             console.print(f"[dim]{name}[/] ", _plain(str(value)), soft_wrap=True)
     _print_warnings(console, summary["warnings"])
+
+
+def _owner(owner: str | None, role: str | None) -> str | None:
+    """The holder with the role in words; the role alone where the policy names nobody."""
+    if not owner or not role:
+        return owner
+    return spaced(role) if owner == role else f"{owner} ({spaced(role)})"
 
 
 def _print_warnings(console: Console, warnings: Sequence[str]) -> None:

@@ -117,7 +117,7 @@ def _with_cause(result: CheckResult, causes: Mapping[tuple[str, str], str]) -> C
     cause = causes.get((result.check.metric, result.scope), "")
     if result.status != "missing" or not cause:
         return result
-    return replace(result, message=f"{result.message}: {cause}", cause=cause)
+    return replace(result, message=f"{result.message} ({cause})", cause=cause)
 
 
 def _scopes(
@@ -145,11 +145,7 @@ def _problem(
     sides = [("candidate", value)] if check.margin is None else [("comparator", base), ("candidate", value)]
     absent = [name for name, values in sides if not len(values)]
     if absent:
-        return (
-            "missing",
-            f"{' and '.join(absent)}: no value of {words.of_scope(words.metric_name(check.metric), scope)}"
-            f"{_why(facts, candidate, scope)}",
-        )
+        return "missing", f"{' and '.join(absent)}: no value{_why(facts, candidate, scope)}"
     if facts.quantile is not None:
         all_values = {"comparator": comparator, "candidate": candidate}
         for name, values in ((name, all_values[name]) for name, _ in sides):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Final
 
-from flows.judge.facts import FACTS, OVERALL, STAGES
+from flows.judge.facts import FACTS, STAGES
 from schemas import metric_words, words
 from schemas.policy import Metric, Stage
 
@@ -52,18 +52,9 @@ def share(value: float) -> str:
     return _plain(words.percent(value))
 
 
-def size(value_bytes: float) -> str:
-    return _plain(words.bytes_text(value_bytes))
-
-
 def role(name: str) -> str:
     """`kernel_performance_owner` -> `kernel performance owner`."""
     return words.spaced(name)
-
-
-def of_scope(name: str, scope: str) -> str:
-    """What a result is about: the workload where it is not the whole traffic."""
-    return name if scope == OVERALL else f"{name}, {scope}"
 
 
 def stages_up_to(stage: Stage) -> str:

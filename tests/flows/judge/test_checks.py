@@ -112,9 +112,7 @@ def test_the_cause_of_a_missing_value_is_said() -> None:
     causes = {("quality_failed_outputs", "block"): "op 'y' (Lp) has no numeric rule"}
     (result,) = evaluate(policy(QUALITY), side(), side(replace={"quality_failed_outputs": nan}), ("block",), causes)
     assert (result.status, result.cause) == ("missing", "op 'y' (Lp) has no numeric rule")
-    assert result.message == (
-        "candidate: no value of outputs over their error bound, block: op 'y' (Lp) has no numeric rule"
-    )
+    assert result.message == "candidate: no value (op 'y' (Lp) has no numeric rule)"
     (passing,) = evaluate(policy(QUALITY), side(), side(), ("block",), causes)
     assert (passing.status, passing.cause) == ("pass", "")
 
