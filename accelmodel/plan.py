@@ -209,13 +209,16 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """No tile of this group can run: what it asks for, what there is, and what is missing."""
+    """No tile of this group can run: what it asks for, what there is, and what is missing.
+
+    memory: what falls short, `sram` or `dram`."""
 
     group: str
     demand_bytes: int
     capacity_bytes: int
     shortfall_bytes: int
     reason: str
+    memory: str = "sram"
 
 
 @dataclass(frozen=True, slots=True)

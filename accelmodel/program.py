@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +14,8 @@ from accelmodel.settings import ExecutionSettings
 from accelmodel.target import Target
 
 PS_PER_NS = 1000
+PS_PER_S = 10**12
+MAX_PS = 10**16  # almost three hours; a run of many such requests still fits into 64 bits
 Ps = npt.NDArray[np.int64]
 
 
@@ -79,18 +82,45 @@ def program(plan: Plan, execution: ExecutionSettings, batch: int = 1) -> Program
     `execution` only the clock is read, to tell throttling from engine time.
     """
     if plan.infeasible:
-        first = plan.infeasible[0]
-        raise InputError(
-            stage="execution",
-            where=f"plan of {plan.workload!r}, group {first.group!r}",
-            expected="a plan that can run",
-            found=f"a group that lacks {first.shortfall_bytes} bytes of on-chip memory",
-            remedy="Split the group (fusion.split_before) or choose a target with more on-chip memory.",
-        )
+        raise _cannot_run(plan)
     rows = {kernel.group.name: _row(kernel, execution.clock_fraction) for kernel in plan.kernels}
     kept = {name: row for name, row in rows.items() if any(row)}
+    _check_total(plan.workload, kept)
     table = np.array(list(kept.values()), dtype=np.int64).reshape(len(kept), len(TIMES) + 1)
     return Program(plan.workload, batch, plan.cores, tuple(kept), *np.ascontiguousarray(table.T))
+
+
+def _cannot_run(plan: Plan) -> InputError:
+    first = plan.infeasible[0]
+    memory, remedy = {
+        "dram": ("DRAM", "Bind smaller shapes, or choose a target with more DRAM."),
+        "sram": (
+            "on-chip memory",
+            "Split the group (fusion.split_before) or choose a target with more on-chip memory.",
+        ),
+    }[first.memory]
+    return InputError(
+        stage="execution", where=f"plan of {plan.workload!r}, group {first.group!r}", expected="a plan that can run",
+        found=f"a group that lacks {first.shortfall_bytes} bytes of {memory}", remedy=remedy,
+    )  # fmt: skip
+
+
+def _check_total(workload: str, rows: Mapping[str, tuple[int, ...]]) -> None:
+    """All times of a program together stay exact integers, with room for a long replay."""
+    total_ps = sum(sum(row[:-1]) for row in rows.values())
+    moved = sum(row[-1] for row in rows.values())
+    if total_ps > MAX_PS or moved > MAX_PS:
+        raise _too_large(f"program of {workload!r}", f"about {total_ps / PS_PER_S:.3g} s and {moved:.3g} bytes")
+
+
+def _too_large(where: str, found: str) -> InputError:
+    return InputError(
+        stage="execution",
+        where=where,
+        expected=f"at most {MAX_PS // PS_PER_S} s a batch, which the replay can hold",
+        found=found,
+        remedy="Correct the target's figures and execution.clock_fraction, or bind smaller shapes.",
+    )
 
 
 def within_dram(base: Program, target: Target) -> Program:
@@ -103,7 +133,10 @@ def within_dram(base: Program, target: Target) -> Program:
 
 def dram_ps(base: Program, target: Target) -> Ps:
     """Time that each kernel's bytes take at DRAM's peak bandwidth. [kernels]"""
-    return np.ceil(base.dram_bytes / target.dram.bandwidth_bytes_per_ns * PS_PER_NS).astype(np.int64)
+    times = np.ceil(base.dram_bytes / target.dram.bandwidth_bytes_per_ns * PS_PER_NS)
+    if times.size and not float(times.max()) <= MAX_PS:
+        raise _too_large(f"DRAM of target {target.name!r}", f"{float(times.max()) / PS_PER_S:.3g} s for one kernel")
+    return times.astype(np.int64)
 
 
 def as_fallback(base: Program) -> Program:
@@ -138,4 +171,7 @@ def _nominal_busy_ns(cost: KernelCost, clock_fraction: float) -> float:
 
 
 def _ps(time_ns: float) -> int:
-    return round(time_ns * PS_PER_NS)
+    time_ps = time_ns * PS_PER_NS
+    if not time_ps <= MAX_PS:
+        raise _too_large("one kernel", f"{time_ps / PS_PER_S:.3g} s")
+    return round(time_ps)

@@ -20,6 +20,7 @@ from accelmodel import cost_terms as terms
 from accelmodel.boundary import Boundary, boundary, storage_bytes
 from accelmodel.contraction import roles_of
 from accelmodel.cost import launches_of
+from accelmodel.errors import InputError
 from accelmodel.estimate import Estimate, Situation, Worked, estimate, work
 from accelmodel.needs import Need
 from accelmodel.operands import clean_reduction, reduction_block, stream_unit
@@ -52,8 +53,10 @@ def tile_group(
     tried = candidates(nest, propagate(nest, whole_tile(nest)), target, settings)
     worked = work(nest, tried.tiles, tried.depth, situation)
     orders = _loop_orders(nest)
-    found = [estimate(worked, order, situation) for order in orders]
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused below
+        found = [estimate(worked, order, situation) for order in orders]
     fixed_ns = _fixed_ns(edge, target, execution)
+    _check_times(edge, found, target)
     chosen = _best(found, tried, fixed_ns, target.sram.capacity_bytes)
     refusal = _refusal(edge, found, chosen, target)
     if refusal is not None:
@@ -83,6 +86,17 @@ def _fixed_ns(edge: Boundary, target: Target, execution: ExecutionSettings) -> f
     return terms.launch_ns(launches, target, execution.launch_mode) + terms.barrier_ns(barriers, target)
 
 
+def _check_times(edge: Boundary, found: list[Estimate], target: Target) -> None:
+    """A tile without a finite time lacks memory; any other means that figures overflow."""
+    for e in found:
+        if np.isnan(e.busy_ns).any() or bool((np.isinf(e.busy_ns) & (e.working_set.short_bytes <= 0)).any()):
+            raise InputError(
+                stage="tiling", where=f"group {edge.group.name!r} on target {target.name!r}",
+                expected="a finite time of every tile", found="one too large for a number",
+                remedy="Correct the target's rates, bandwidths and transfer sizes, and execution.clock_fraction.",
+            )  # fmt: skip
+
+
 def _best(found: list[Estimate], tried: Candidates, fixed_ns: float, capacity_bytes: int) -> _Choice:
     """Least latency; within the tie, the rules of the module's docstring, then latency, then the first tried."""
     total = np.concatenate([e.busy_ns for e in found]) + fixed_ns
@@ -110,12 +124,12 @@ def _refusal(edge: Boundary, found: list[Estimate], chosen: _Choice, target: Tar
     demand = stored + round(max(0.0, float(over)) * float(best.cores[chosen.row]))
     if demand > target.dram.capacity_bytes:
         reason = "operands, results and spilled buffers exceed DRAM"
-        return _infeasible(edge, demand, target.dram.capacity_bytes, reason)
+        return _infeasible(edge, demand, target.dram.capacity_bytes, reason, "dram")
     return None
 
 
-def _infeasible(edge: Boundary, demand: int, capacity: int, reason: str) -> Infeasible:
-    return Infeasible(edge.group.name, demand, capacity, max(1, demand - capacity), reason)
+def _infeasible(edge: Boundary, demand: int, capacity: int, reason: str, memory: str = "sram") -> Infeasible:
+    return Infeasible(edge.group.name, demand, capacity, max(1, demand - capacity), reason, memory)
 
 
 def _plan(worked: Worked, tried: Candidates, found: Estimate, row: int, orders: int, situation: Situation) -> TilePlan:

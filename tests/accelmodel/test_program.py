@@ -71,3 +71,24 @@ def test_a_plan_that_cannot_run_has_no_program() -> None:
     stuck = replace(plan(GEMM), infeasible=(Infeasible("g7", 200, 100, 100, "too large"),))
     with pytest.raises(InputError, match=r"g7.*lacks 100 bytes"):
         program(stuck, ExecutionSettings())
+
+
+def test_the_memory_that_lacks_is_named_with_its_own_remedy() -> None:
+    lacks = replace(plan(GEMM), infeasible=(Infeasible("g7", 300, 100, 200, "operands exceed DRAM", "dram"),))
+    with pytest.raises(InputError, match=r"lacks 200 bytes of DRAM\. .*more DRAM"):
+        program(lacks, ExecutionSettings())
+
+
+@pytest.mark.parametrize("busy_ns", [1e14, 1e300, float("inf"), float("nan")])
+def test_times_that_the_replay_cannot_hold_are_refused(busy_ns: float) -> None:
+    with pytest.raises(InputError, match="which the replay can hold"):
+        program(plan(replace(GEMM, busy_ns=busy_ns)), ExecutionSettings())
+
+
+def test_many_kernels_together_must_fit_too_and_so_must_their_bytes_at_the_peak_of_dram() -> None:
+    long = replace(GEMM, busy_ns=9e12, compute_ns=9e12, dram_ns=0.0)
+    assert program(plan(long), ExecutionSettings()).busy_ps[0] == 9 * 10**15
+    with pytest.raises(InputError, match=r"1\.8e\+04 s"):
+        program(plan(long, long), ExecutionSettings())
+    with pytest.raises(InputError, match="DRAM of target"):
+        within_dram(program(plan(GEMM), ExecutionSettings()), target(dram_bytes_per_ns=1e-300))

@@ -8,6 +8,7 @@ import pytest
 
 from accelmodel.boundary import boundary
 from accelmodel.cost import kernel_cost
+from accelmodel.errors import InputError
 from accelmodel.estimate import Situation, estimate, work
 from accelmodel.plan import Group, Infeasible, KernelCost, Lowered, TilePlan
 from accelmodel.regions import make_tiles, nest_of, propagate, whole_tile
@@ -265,3 +266,18 @@ def test_scalars_and_single_elements_have_one_tile() -> None:
     lowered = tiny.world([scalar], {"x": (), "y": ()})
     plan, cost = planned(lowered, tiny.alone(0), tiny.machine())
     assert (plan.tile, plan.tiles, cost.dram_bytes) == ((), 1, 2)
+
+
+@pytest.mark.parametrize("target", [
+    tiny.machine(dram_bytes_per_ns=1e-308), tiny.machine(half_transfer_bytes=1e308, dram_bytes_per_ns=1e-3),
+])  # fmt: skip
+def test_figures_that_make_times_overflow_are_refused(target: Target) -> None:
+    with pytest.raises(InputError, match="a finite time of every tile"):
+        tile_group(tiny.gemm(64, 64, 64), tiny.alone(0), target, TilingSettings(), ExecutionSettings())
+
+
+def test_a_group_that_dram_cannot_hold_lacks_dram_and_one_whose_blocks_do_not_fit_lacks_sram() -> None:
+    lowered = tiny.gemm(64, 64, 64)
+    for target, memory in ((tiny.machine(dram_capacity_bytes=100), "dram"), (tiny.machine(sram_bytes=8), "sram")):
+        found = tile_group(lowered, tiny.alone(0), target, TilingSettings(), ExecutionSettings())
+        assert isinstance(found, Infeasible) and found.memory == memory
