@@ -100,7 +100,9 @@ def lines(
     names, in the order of the rows. rows: side, and the fields."""
     if ordered:
         names = list(dict.fromkeys(row[x[0]] for row in rows))
-        across: Any = alt.X(f"{x[0]}:N", title=x[1], sort=names, scale=alt.Scale(type="point", padding=0.6))
+        tilted = alt.Axis(labelAngle=-30 if max(map(len, names)) > 12 else 0)
+        scale = alt.Scale(type="point", padding=0.6)
+        across: Any = alt.X(f"{x[0]}:N", title=x[1], sort=names, scale=scale, axis=tilted)
     else:
         across = alt.X(f"{x[0]}:Q", title=x[1], scale=alt.Scale(nice=False))
     base = alt.Chart(_data(rows)).encode(x=across, y=alt.Y(f"{y[0]}:Q", title=y[1]), color=_SIDE)
