@@ -87,7 +87,7 @@ def test_run_prints_verdict_mechanism_proof_owner_action_and_report(
 
     assert code == 1
     assert words.startswith("NO_GO slower (MODEL-ONLY) first failing mechanism execution bottleneck sync")
-    for part in ("proof", "mechanisms~latency-", "owner kernel_performance_owner", "next action", "report.html",
+    for part in ("proof", "mechanisms~latency-", "owner kernel performance owner", "next action", "report.html",
                  "orchestration"):  # fmt: skip
         assert part in words
     assert err == ""
@@ -285,12 +285,11 @@ def test_report_of_a_run_in_another_folder_keeps_its_history(
     judged: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = judged["store"].run_folder(judged["same"]["run_id"])
-    before = (folder / "report.html").read_text()
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TILEGATE_STORE", raising=False)
 
     assert said(capsys, "report", str(folder))[0] == 0
-    assert (folder / "report.html").read_text() == before
+    assert "missing: history" not in (folder / "report.html").read_text()
     assert list(tmp_path.iterdir()) == []
 
 
