@@ -43,7 +43,8 @@ class Conditions(Document):
 
 
 class Profile(Document):
-    """A measured profile of a side: a Parquet file in the `profile_kernels` layout of this project."""
+    """A measured profile of a side: what a profiler wrote (PyTorch, Nsight Systems, Nsight Compute, ONNX Runtime), or a
+    Parquet file in the layout of the table `profile_kernels`."""
 
     workload: Name
     path: Text

@@ -16,13 +16,13 @@ from flows.arrivals import Arrivals, replications
 from flows.fit import require_streams, unused_no_kernel
 from flows.inputs import LoadedCandidate, load_candidate, recorded_traffic
 from flows.labels import FALLBACK, batch_sizes, bucket_and_batch, label_of, shapes_of
+from flows.profiles import load_profile, profile_frame
 from flows.replaying import bucket_size
 from flows.stages import Context, Payload, naming, stage_task
 from flows.store import Store
 from flows.values import Ref, put_arrivals, put_frame, put_value
 from schemas.candidate import Workload
 from schemas.errors import DocumentError
-from schemas.tables import validate
 
 
 @stage_task("ingress")
@@ -91,21 +91,15 @@ def _uncovered(loaded: LoadedCandidate, workload: Workload, index: int, arrivals
 
 
 def read_profile(path: Path, side: str, workload: str) -> pl.DataFrame:
-    """A measured profile in the layout of `profile_kernels`; columns `side` and `workload` are set here."""
-    try:
-        frame = pl.read_parquet(path, memory_map=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
+    """A measured profile of any known form. One without a kernel is no evidence, and is refused."""
+    profile = load_profile(path)
+    if not profile.kernels:
         raise DocumentError(
-            source=str(path), where="file", expected="a Parquet file", found=str(error).splitlines()[0],
-            remedy="Write the profile in the layout that `tilegate schema profile_kernels` prints.",
-        ) from error  # fmt: skip
-    try:
-        return validate("profile_kernels", frame.with_columns(side=pl.lit(side), workload=pl.lit(workload)))
-    except DocumentError as error:
-        raise DocumentError(
-            source=str(path), where=error.where, row=error.row, expected=error.expected, found=error.found,
-            others=error.others, remedy="Write it in the layout that `tilegate schema profile_kernels` prints.",
-        ) from error  # fmt: skip
+            source=str(path), where="profile", expected="at least one kernel",
+            found=" ".join(profile.findings) or "none",
+            remedy="Record it again with the device's activity on, or leave the profile out.",
+        )  # fmt: skip
+    return profile_frame(profile.rows, side, workload)
 
 
 def graphs_of(payload: Payload, kind: str, workload: str) -> dict[str, Ref]:

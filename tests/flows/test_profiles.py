@@ -12,6 +12,7 @@ from accelmodel.importers.profile import read_profile
 from accelmodel.profile_metrics import profile_metrics
 from flows.cli import main
 from flows.profiles import load_profile, profile_frame, profile_rows
+from flows.tasks.ingress import read_profile as ingress_profile
 from schemas.errors import DocumentError
 from schemas.tables import polars_schema
 from tests.accelmodel.importers.traces import FIVE_KERNELS, kernel, launch, long_csv, write_nsys, write_trace
@@ -134,3 +135,13 @@ def test_the_real_pair_is_compared(reference_data: Path, capsys: pytest.CaptureF
     found = json.loads(capsys.readouterr().out)
     assert found["comparison"]["after"]["launches"] == 813
     assert found["against"]["metrics"]["kernels"] == 8_568
+
+
+def test_a_candidate_may_name_what_a_profiler_wrote_but_not_a_trace_without_kernels(
+    trace: Path, tmp_path: Path
+) -> None:
+    frame = ingress_profile(trace, "candidate", "block")
+    assert (frame.height, set(frame["side"]), set(frame["workload"])) == (5, {"candidate"}, {"block"})
+    idle = write_trace(tmp_path / "idle.json", [launch(0.0, 5.0, 1)])
+    with pytest.raises(DocumentError, match=r"idle.json.*expected at least one kernel"):
+        ingress_profile(idle, "candidate", "block")
