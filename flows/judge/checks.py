@@ -21,7 +21,6 @@ from schemas.metric_words import QUEUE_GROWS
 from schemas.policy import Check, Policy
 
 NO_SCOPE = "each_workload"
-FEWEST_STABLE = 4  # replications from which harm may be proven while the queue grows without end in others
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +89,9 @@ def compare(
     base, value = _usable(comparator, metric, scope), _usable(candidate, metric, scope)
     unstable = _unstable(scope, comparator, candidate) if facts.home == "scheduling" else None
     if unstable is not None and unstable.status == "undecided":
-        base, value = _where_it_holds(base, value, scope, comparator, candidate)
-        if len(value) >= FEWEST_STABLE:
-            measured = _measured(check, base, value, confidence)
-            if measured.status == "fail":  # the growing queues can only be worse than this
-                text = f"{measured.message}, in the {len(value)} replications whose queue does not grow without end"
-                return _result(check, scope, base, value, replace(measured, message=text), candidate)
+        harm = _harm_at_least(check, base, value, scope, comparator, candidate, confidence)
+        if harm is not None:
+            return _result(check, scope, base, value, harm, candidate)
     if unstable is not None:  # the numbers of a queue that grows are no percentiles: they are not stated
         stable = not np.any(comparator.get((UNSTABLE, scope), np.zeros(1)) > 0)
         return _result(check, scope, base if stable else np.empty(0), np.empty(0), unstable, candidate)
@@ -155,14 +151,32 @@ def _problem(
     return None
 
 
-def _where_it_holds(
-    base: Values, value: Values, scope: str, comparator: MetricValues, candidate: MetricValues
-) -> tuple[Values, Values]:
-    """The replications in which the candidate's queue holds, in pairs; none where the comparator's own does not."""
+def _harm_at_least(
+    check: Check,
+    base: Values,
+    value: Values,
+    scope: str,
+    comparator: MetricValues,
+    candidate: MetricValues,
+    confidence: float,
+) -> Measured | None:
+    """Harm that is proven although the candidate's queue grows without end in some replications; None where it is not.
+
+    What a growing queue showed until the end of its replay is less than what it would come to. So a proof with these
+    values, or with those of the other replications alone, holds all the more. None where the comparator's own queue
+    grows.
+    """
     stable, grown = (values.get((UNSTABLE, scope), np.zeros(len(value))) for values in (comparator, candidate))
     if np.any(stable > 0) or not len(base) == len(value) == len(grown):
-        return np.empty(0), np.empty(0)
-    return base[grown == 0], value[grown == 0]
+        return None
+    for kept, which in (
+        (np.isfinite(value), "at the least"),
+        (grown == 0, "where the queue does not grow without end"),
+    ):
+        measured = _measured(check, base[kept], value[kept], confidence)
+        if measured.status == "fail":
+            return replace(measured, message=f"{measured.message}, {which}")
+    return None
 
 
 def _unstable(scope: str, comparator: MetricValues, candidate: MetricValues) -> Measured | None:
