@@ -148,8 +148,8 @@ def test_bad_input_that_shows_late_leaves_no_half_written_run(
     from accelmodel.errors import InputError
 
     store = Store(tmp_path / "runs")
-    path = write_candidate("late", candidate={"tiling": {"cores": 8}})
-    with pytest.raises(InputError, match="cores"):
+    path = write_candidate("late", candidate={"lowering": {"precision": "float8_e4m3fn"}})
+    with pytest.raises(InputError, match="float8_e4m3fn"):
         judge_candidate(path, store, prefect_server, show=False)
 
     assert store.run_ids() == ()
