@@ -28,7 +28,8 @@ class Tail:
     """Latency of one side in one scope, ns. Each statistic is taken in each replication, then averaged over them.
 
     A percentile is the latency at rank ceil(q x N) of all N requests, where a rejected one counts as later than any
-    other; None where that rank is a rejected request in any replication. The mean is over completed requests."""
+    other; None where that rank is a rejected request in any replication. The mean is over completed requests.
+    rejected: requests without an answer, those that timed out among them."""
 
     side: str
     scope: str
@@ -62,7 +63,7 @@ def tails(requests: pl.DataFrame) -> dict[tuple[str, str], Tail]:
         **{f"p{level}_ns": latency.get(_rank(pl.len(), level / 100)) / 1e3 for level in (99, 95, 50)},
         mean_ns=pl.col("latency_ps").mean() / 1e3,
         completed=(pl.col("status") == "completed").sum(),
-        rejected=(pl.col("status") == "rejected").sum(),
+        rejected=(pl.col("status") != "completed").sum(),  # or timed out: neither got an answer
     )
     known = ("p99_ns", "p95_ns", "p50_ns", "mean_ns")
     rows = (
@@ -101,8 +102,8 @@ def curves(requests: pl.DataFrame) -> pl.DataFrame:
 def section(evidence: Evidence) -> Section:
     title, lead = "Tails before averages", (
         "Latency from scheduled arrival to completion. Both sides saw the same arrivals. Each number is taken in each "
-        "replication and then averaged over them; the start-up of each replication is left out. A rejected request "
-        "counts as later than any other."
+        "replication and then averaged over them; the start-up of each replication is left out. A request that was "
+        "rejected or timed out counts as later than any other."
     )  # fmt: skip
     requests = evidence.table("requests")
     if requests is None:
@@ -201,7 +202,7 @@ def _rejected_row(scope: str, comparator: Tail | None, candidate: Tail | None) -
     known = [share for share in shares if share is not None]
     change = words.points(known[1] - known[0]) if len(known) == 2 else words.MISSING
     cells = (
-        Cell(scope), Cell("rejected"), *(Cell(words.percent(share)) for share in shares), Cell(change),
+        Cell(scope), Cell("rejected or timed out"), *(Cell(words.percent(share)) for share in shares), Cell(change),
         Cell(_counts(comparator, candidate)),
     )  # fmt: skip
     return Row(row_id("tails", scope, "rejected"), cells)

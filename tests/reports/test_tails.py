@@ -39,6 +39,13 @@ def test_statistics_are_taken_in_each_replication_and_then_averaged() -> None:
     assert tails.tails(frame)["candidate", "overall"].p99_ns == pytest.approx(20_000.0)
 
 
+def test_a_request_that_timed_out_counts_as_one_without_an_answer() -> None:
+    frame = requests([*range(1, 99), None, None])
+    status = pl.Series("status", [*["completed"] * 98, "rejected", "timed_out"])
+    found = tails.tails(frame.with_columns(status))["candidate", "overall"]
+    assert found.rejected_share == pytest.approx(0.02)
+
+
 def test_a_rejected_request_is_later_than_any_other() -> None:
     found = tails.tails(requests([*range(1, 99), None, None]))["candidate", "w"]
 
@@ -75,7 +82,7 @@ def test_the_table_reads_tail_first_for_every_scope() -> None:
     table, drawn = tails.section(world(requests=2000)).blocks[:2]
     assert isinstance(table, Table) and isinstance(drawn, Charts)
 
-    assert [row.cells[1].text for row in table.rows[:5]] == ["p99", "p95", "p50", "mean", "rejected"]
+    assert [row.cells[1].text for row in table.rows[:5]] == ["p99", "p95", "p50", "mean", "rejected or timed out"]
     assert list(dict.fromkeys(row.cells[0].text for row in table.rows)) == ["overall", "block", "conv"]
     assert table.rows[0].cells[4].text == "37.5\u00a0% worse"  # the matrix's own number
     assert [row.cells[4].sub for row in table.rows[:5]] == ["as in the matrix"] * 2 + ["ratio of the means"] * 2 + [""]
