@@ -35,6 +35,23 @@ def require_target(document: Candidate, target: Target, source: str, lines: Line
                 )  # fmt: skip
 
 
+def require_same_iterations(document: Candidate, most: int, source: str, lines: Lines) -> tuple[str, ...]:
+    """What is to be said where requests have up to `most` iterations and no side runs them; DocumentError where one
+    side runs them and the other does not, since the other would do less work for the same requests."""
+    kinds = {side: _side(document, side).settings.scheduling.batching for side in SIDES}
+    without = [side for side in SIDES if kinds[side] != "iteration"]
+    if most <= 1 or not without:
+        return ()
+    if len(without) == len(SIDES):
+        return (f"Requests have up to {most:,} iterations; only batching `iteration` runs them, each side runs one.",)
+    where = (without[0], "settings", "scheduling", "batching")
+    raise DocumentError(
+        source=source, where=".".join(where), line=lines.get(where), found=repr(kinds[without[0]]),
+        expected=f"batching `iteration`, as on the other side: requests have up to {most:,} iterations",
+        remedy="Give both sides batching: iteration, or traffic without iterations.",
+    )  # fmt: skip
+
+
 def require_streams(document: Candidate, streams: Sequence[str], source: str, lines: Lines) -> None:
     """DocumentError where a side's scheduling names a stream that the traffic does not have."""
     for side in SIDES:

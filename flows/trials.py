@@ -59,7 +59,9 @@ def setting_of(
 
 
 def trial_rows(setting: Setting, compile_all: Compile) -> list[Row]:
-    """All trials of a side."""
+    """All trials of a side; none where a replication has all its requests at one instant, and so no rate."""
+    if any(each.arrival_ps[0] == each.arrival_ps[-1] for each in setting.arrivals):
+        return []
     return [*_rates(setting, compile_all), *_batches(setting, compile_all), *_fusions(setting, compile_all)]
 
 
@@ -73,8 +75,6 @@ def _first(arrivals: Arrivals) -> Arrivals:
 
 
 def _rates(setting: Setting, compile_all: Compile) -> Iterator[Row]:
-    if any(each.arrival_ps[0] == each.arrival_ps[-1] for each in setting.arrivals):
-        return  # no rate to change
     settings = setting.settings
     plans = compile_all(settings, settings.scheduling.max_batch)
     found = capacity(

@@ -145,11 +145,12 @@ def _table(evidence: Evidence, found: dict[tuple[str, str], Tail]) -> Table:
     )
     checks = evidence.table("checks")
     checked = {(row["metric"], row["scope"]): row for row in ([] if checks is None else checks.to_dicts())}
+    growing = next((row for row in checked.values() if grows(row)), None)  # then no scope has a percentile
     rows = []
     for scope in scopes:
         pair = (found.get(("comparator", scope)), found.get(("candidate", scope)))
         rows += [
-            _statistic_row(scope, statistic, scale, *pair, checked.get((f"latency_{statistic}_us", scope)))
+            _statistic_row(scope, statistic, scale, *pair, growing or checked.get((f"latency_{statistic}_us", scope)))
             for statistic in STATISTICS
         ]
         rows.append(_rejected_row(scope, *pair))
@@ -165,10 +166,15 @@ def _statistic_row(
     check: dict[str, Any] | None,
 ) -> Row:
     before, after = (None if tail is None else getattr(tail, f"{statistic}_ns") for tail in (comparator, candidate))
+    without = (check["comparator_value"] is None, True) if check is not None and grows(check) else (False, False)
+    shown = (
+        Cell("no percentile", tone="warn") if none else Cell(scale.text(value), tone="warn" if value is None else "")
+        for none, value in zip(without, (before, after), strict=True)
+    )
     cells = (
         Cell(scope),
         Cell(statistic),
-        *(Cell(scale.text(value), tone="warn" if value is None else "") for value in (before, after)),
+        *shown,
         _change(before, after, check),
         Cell(_counts(comparator, candidate)),
     )

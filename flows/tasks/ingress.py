@@ -13,7 +13,7 @@ from accelmodel.graph import Graph
 from accelmodel.importers.onnx import read_graph
 from accelmodel.target import Target
 from flows.arrivals import Arrivals, replications
-from flows.fit import require_streams, unused_no_kernel
+from flows.fit import require_same_iterations, require_streams, unused_no_kernel
 from flows.inputs import LoadedCandidate, load_candidate, recorded_traffic
 from flows.labels import FALLBACK, batch_sizes, bucket_and_batch, label_of, shapes_of
 from flows.profiles import load_profile, profile_frame
@@ -37,6 +37,8 @@ def ingress(context: Context, digest: str) -> Payload:
     if recorded is not None:
         require_streams(loaded.document, recorded.stream_names, str(loaded.path), {})
     arrivals = replications(loaded.document, recorded)
+    most = max((int(each.iterations.max()) for each in arrivals if each.iterations is not None), default=1)
+    unrun = require_same_iterations(loaded.document, most, str(loaded.path), {})
     values: dict[str, Ref] = {"target": put_value(store, loaded.target, Target)}
     graphs: list[Graph] = []
     for index, workload in enumerate(loaded.document.workloads):
@@ -53,7 +55,11 @@ def ingress(context: Context, digest: str) -> Payload:
         values[f"arrivals:{number}"] = put_arrivals(store, each)
     for (side, name), path in loaded.profiles.items():
         values[f"profile:{side}:{name}"] = put_frame(store, "profile_kernels", read_profile(path, side, name))
-    warnings = [*(recorded.warnings if recorded is not None else ()), *unused_no_kernel(loaded.document, graphs)]
+    warnings = [
+        *(recorded.warnings if recorded is not None else ()),
+        *unused_no_kernel(loaded.document, graphs),
+        *unrun,
+    ]
     return {"stage": "ingress", "values": values, "facts": {"warnings": warnings}}
 
 

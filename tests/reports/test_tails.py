@@ -109,3 +109,5 @@ def test_a_queue_that_grows_has_no_change_of_a_percentile() -> None:
     assert isinstance(table, Table)
 
     assert (table.rows[0].cells[4].text, table.rows[0].cells[4].sub) == ("no percentile", "the queue grows")
+    latencies = [row for row in table.rows if "rejected" not in row.cells[1].text]
+    assert {row.cells[3].text for row in latencies} == {"no percentile"}  # of the candidate, in every scope
