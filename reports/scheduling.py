@@ -11,6 +11,7 @@ from reports import charts, words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Charts, Column, Fold, Missing, Row, Section, Table
 from reports.evidence import SIDES, Evidence
+from reports.matrix import grows
 from reports.tails import settled
 
 _BINS: Final = 60
@@ -46,7 +47,7 @@ def section(evidence: Evidence) -> Section:
         return Section("scheduling", _TITLE, _LEAD, (Missing("scheduling: no request completed"),))
     cores = {side: cores_of(done.filter(pl.col("side") == side)) for side in SIDES}
     streams = {side: streams_of(done.filter(pl.col("side") == side)) for side in SIDES}
-    waits = waits_over_time(done)
+    waits, growing = waits_over_time(done), _growing(evidence)
     chart = charts.lines(
         "chart-waits", "Wait before the start, over the run", "Mean wait of requests by time of arrival, both sides.",
         waits, x=("time_s", "arrival, s"), y=("wait_us", "mean wait, µs"),
@@ -56,15 +57,17 @@ def section(evidence: Evidence) -> Section:
         (
             _fairness("load of the slots", cores, "load"),
             _fairness("share of their time in the system that streams are served", streams, "load"),
-            _fairness("p99 of the streams", streams, "p99_ns"),
+            *(() if growing else (_fairness("p99 of the streams", streams, "p99_ns"),)),
         ),
     )  # fmt: skip
     blocks: tuple[Block, ...] = (
         Charts((chart,)),
         fairness,
         Fold("Wait before the start, over the run", (_waits(waits),)),
-        Fold("Load of each slot", tuple(_spread("slot", "Occupied", side, cores[side]) for side in SIDES)),
-        Fold("Service of each stream", tuple(_spread("stream", "Served", side, streams[side]) for side in SIDES)),
+        Fold("Load of each slot", tuple(_spread("slot", "Occupied", side, cores[side], growing) for side in SIDES)),
+        Fold(
+            "Service of each stream", tuple(_spread("stream", "Served", side, streams[side], growing) for side in SIDES)
+        ),
     )
     return Section("scheduling", _TITLE, _LEAD, blocks)
 
@@ -140,7 +143,13 @@ def _fairness(name: str, found: dict[str, list[Spread]], field: str) -> Row:
     return Row(row_id("scheduling", "fairness", name), cells)
 
 
-def _spread(kind: str, load: str, side: str, found: list[Spread]) -> Table:
+def _growing(evidence: Evidence) -> bool:
+    """Whether a queue grows without end: then nothing here is a percentile."""
+    checks = evidence.table("checks")
+    return checks is not None and any(grows(row) for row in checks.iter_rows(named=True))
+
+
+def _spread(kind: str, load: str, side: str, found: list[Spread], growing: bool) -> Table:
     kept = sorted(found, key=lambda item: -item.requests)[:_MOST_ROWS]
     scale = words.time_scale(item.p99_ns for item in kept)
     columns = (
@@ -153,7 +162,7 @@ def _spread(kind: str, load: str, side: str, found: list[Spread]) -> Table:
         Row(
             row_id("scheduling", kind, side, item.name),
             (Cell(item.name), Cell(words.number(item.requests)), Cell(words.percent(item.load)),
-             Cell(scale.text(item.p99_ns))),
+             Cell("no percentile", tone="warn") if growing else Cell(scale.text(item.p99_ns))),
         )
         for item in kept
     )  # fmt: skip

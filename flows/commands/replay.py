@@ -39,6 +39,8 @@ def replay_candidate(candidate: Path, *, as_json: bool, with_capacity: bool = Fa
     plans = {side: _plans(loaded, side, arrivals, memo) for side in SIDES}
     served = {side: _served(loaded, side, plans[side], arrivals) for side in SIDES}
     found = {side: side_summary(result, loaded.document.traffic.warmup_share) for side, result in served.items()}
+    for side in SIDES:
+        found[side]["warnings"] = [*(recorded.warnings if recorded is not None else ()), *found[side]["warnings"]]
     if with_capacity:
         for side in SIDES:
             found[side]["capacity"] = asdict(_capacity(loaded, side, plans[side], arrivals))
@@ -86,9 +88,8 @@ def print_tails(console: Console, found: Mapping[str, Mapping[str, Any]]) -> Non
         if any(cells):
             drivers.add_row(driver, *(_shown(cell) for cell in cells))
     console.print(drivers)
-    for side in SIDES:
-        for warning in found[side]["warnings"]:
-            console.print(printable(warning), style="yellow", markup=False)
+    for warning in dict.fromkeys(warning for side in SIDES for warning in found[side]["warnings"]):
+        console.print(printable(warning), style="yellow", markup=False)
 
 
 def print_capacity(console: Console, found: Mapping[str, Mapping[str, Any]]) -> None:

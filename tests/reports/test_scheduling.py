@@ -6,7 +6,7 @@ import pytest
 from reports import scheduling
 from reports.blocks import Charts, Fold, Missing, Table
 from reports.scheduling import cores_of, jain, streams_of, waits_over_time
-from tests.reports.worlds import world
+from tests.reports.worlds import growing, world
 
 
 def requests(**columns: list[object]) -> pl.DataFrame:
@@ -55,3 +55,11 @@ def test_the_section_shows_chart_fairness_slots_and_streams() -> None:
 def test_without_requests_the_section_says_missing() -> None:
     (block,) = scheduling.section(world(requests=200, without=["requests"])).blocks
     assert isinstance(block, Missing)
+
+
+def test_no_percentile_is_stated_where_a_queue_grows_without_end() -> None:
+    section = scheduling.section(growing(world(requests=400)))
+    fairness = next(block for block in section.blocks if isinstance(block, Table))
+    slots = next(block for block in section.blocks if isinstance(block, Fold) and "slot" in block.summary)
+    assert not any("p99" in row.cells[0].text for row in fairness.rows)
+    assert {row.cells[3].text for table in slots.blocks for row in table.rows} == {"no percentile"}
