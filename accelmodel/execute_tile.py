@@ -45,9 +45,6 @@ class Step:
     reduced: tuple[int, ...]
     indexing: Mapping[str, frozenset[int]]
 
-    def whole_box(self) -> Box:
-        return tuple((0, size) for size in self.sizes)
-
 
 def step_of(lowered: Lowered, index: int, types: Mapping[str, str]) -> Step:
     """The op at `index`; types: how each tensor is stored."""

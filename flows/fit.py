@@ -7,10 +7,9 @@ from difflib import get_close_matches
 
 from accelmodel.graph import Graph
 from accelmodel.target import Target
-from schemas.candidate import Candidate, Side
+from schemas.candidate import SIDES, Candidate, Side
 from schemas.errors import DocumentError
 
-SIDES = ("comparator", "candidate")
 _BY_STREAM = ("priority", "weight", "deadline_us")
 _MOST_NAMES = 10
 

@@ -26,12 +26,10 @@ from flows.tasks.ingress import graphs_of, needed
 from flows.tasks.judge import Dossier
 from flows.tasks.scheduling import NOISE_OF_SECOND_RUN, Service
 from flows.values import Ref, get_frame
-from schemas.candidate import Candidate, Side
+from schemas.candidate import SIDES, Candidate, Side
 from schemas.decision import ArtifactDigest, Run, SideLock
 from schemas.errors import DocumentError
 from schemas.policy import Evidence
-
-SIDES = ("comparator", "candidate")
 
 
 @dataclass(slots=True)

@@ -11,8 +11,9 @@ import polars as pl
 from reports import charts, words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Charts, Column, Fold, Missing, Note, Row, Section, Table, Tone
-from reports.evidence import SIDES, Evidence
+from reports.evidence import Evidence
 from reports.tails import settled
+from schemas.candidate import SIDES
 from schemas.decision import Driver
 
 DRIVERS: Final[tuple[str, ...]] = get_args(Driver)

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from schemas.candidate import Candidate
+from schemas.candidate import SIDES, Candidate
 from schemas.decision import Decision, Run
-
-SIDES = ("comparator", "candidate")
 
 
 @dataclass(frozen=True, slots=True)

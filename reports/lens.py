@@ -9,8 +9,9 @@ import polars as pl
 from reports import charts, words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Charts, Column, Fold, Missing, Note, Row, Section, Table, Tone
-from reports.evidence import SIDES, Evidence, side_order
+from reports.evidence import Evidence, side_order
 from reports.plans import PlanKey, plan_keys
+from schemas.candidate import SIDES
 from schemas.zones import THRESHOLDS, ZONES
 
 POLICIES: Final = ("none", "pattern", "optimal", "aggressive")

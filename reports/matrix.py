@@ -31,6 +31,12 @@ def grows(row: dict[str, Any]) -> bool:
     return row["candidate_value"] is None and QUEUE_GROWS in row["message"]
 
 
+def growing(evidence: Evidence) -> dict[str, Any] | None:
+    """The first check whose queue grows without end, if any: then no latency of the run is a percentile."""
+    checks = evidence.table("checks")
+    return None if checks is None else next((row for row in checks.iter_rows(named=True) if grows(row)), None)
+
+
 def section(evidence: Evidence) -> Section:
     """Checks with what needs attention on top; inside a status, in the policy's order."""
     checks = evidence.table("checks")

@@ -9,7 +9,8 @@ import polars as pl
 from reports import words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Column, Missing, Note, Row, Section, Table
-from reports.evidence import SIDES, Evidence
+from reports.evidence import Evidence
+from schemas.candidate import SIDES
 
 MOST_NAMES: Final = 20
 _TITLE = "Measured kernels"

@@ -10,7 +10,8 @@ import polars as pl
 from reports import words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Column, Fold, Missing, Note, Row, Section, Table, Tone
-from reports.evidence import SIDES, Evidence, side_order
+from reports.evidence import Evidence, side_order
+from schemas.candidate import SIDES
 
 _SUMMED = (
     "launches", "launch_ns", "exposed_launch_ns", "reference_launch_ns", "dram_bytes", "requested_bytes",

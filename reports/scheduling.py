@@ -10,9 +10,10 @@ import polars as pl
 from reports import charts, words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Charts, Column, Fold, Missing, Row, Section, Table
-from reports.evidence import SIDES, Evidence
-from reports.matrix import grows
+from reports.evidence import Evidence
+from reports.matrix import growing
 from reports.tails import settled
+from schemas.candidate import SIDES
 
 _BINS: Final = 60
 _MOST_ROWS: Final = 64
@@ -47,7 +48,7 @@ def section(evidence: Evidence) -> Section:
         return Section("scheduling", _TITLE, _LEAD, (Missing("scheduling: no request completed"),))
     cores = {side: cores_of(done.filter(pl.col("side") == side)) for side in SIDES}
     streams = {side: streams_of(done.filter(pl.col("side") == side)) for side in SIDES}
-    waits, growing = waits_over_time(done), _growing(evidence)
+    waits, endless = waits_over_time(done), growing(evidence) is not None
     chart = charts.lines(
         "chart-waits", "Wait before the start, over the run", "Mean wait of requests by time of arrival, both sides.",
         waits, x=("time_s", "arrival, s"), y=("wait_us", "mean wait, µs"),
@@ -57,16 +58,17 @@ def section(evidence: Evidence) -> Section:
         (
             _fairness("load of the slots", cores, "load"),
             _fairness("share of their time in the system that streams are served", streams, "load"),
-            *(() if growing else (_fairness("p99 of the streams", streams, "p99_ns"),)),
+            *(() if endless else (_fairness("p99 of the streams", streams, "p99_ns"),)),
         ),
     )  # fmt: skip
     blocks: tuple[Block, ...] = (
         Charts((chart,)),
         fairness,
         Fold("Wait before the start, over the run", (_waits(waits),)),
-        Fold("Load of each slot", tuple(_spread("slot", "Occupied", side, cores[side], growing) for side in SIDES)),
+        Fold("Load of each slot", tuple(_spread("slot", "Occupied", side, cores[side], endless) for side in SIDES)),
         Fold(
-            "Service of each stream", tuple(_spread("stream", "Served", side, streams[side], growing) for side in SIDES)
+            "Service of each stream",
+            tuple(_spread("stream", "Served", side, streams[side], endless) for side in SIDES),
         ),
     )
     return Section("scheduling", _TITLE, _LEAD, blocks)
@@ -143,13 +145,7 @@ def _fairness(name: str, found: dict[str, list[Spread]], field: str) -> Row:
     return Row(row_id("scheduling", "fairness", name), cells)
 
 
-def _growing(evidence: Evidence) -> bool:
-    """Whether a queue grows without end: then nothing here is a percentile."""
-    checks = evidence.table("checks")
-    return checks is not None and any(grows(row) for row in checks.iter_rows(named=True))
-
-
-def _spread(kind: str, load: str, side: str, found: list[Spread], growing: bool) -> Table:
+def _spread(kind: str, load: str, side: str, found: list[Spread], endless: bool) -> Table:
     kept = sorted(found, key=lambda item: -item.requests)[:_MOST_ROWS]
     scale = words.time_scale(item.p99_ns for item in kept)
     columns = (
@@ -162,7 +158,7 @@ def _spread(kind: str, load: str, side: str, found: list[Spread], growing: bool)
         Row(
             row_id("scheduling", kind, side, item.name),
             (Cell(item.name), Cell(words.number(item.requests)), Cell(words.percent(item.load)),
-             Cell("no percentile", tone="warn") if growing else Cell(scale.text(item.p99_ns))),
+             Cell("no percentile", tone="warn") if endless else Cell(scale.text(item.p99_ns))),
         )
         for item in kept
     )  # fmt: skip

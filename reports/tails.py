@@ -12,7 +12,7 @@ from reports import charts, words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Charts, Column, Missing, Note, Row, Section, Table, Tone
 from reports.evidence import Evidence
-from reports.matrix import grows
+from reports.matrix import growing, grows
 
 STATISTICS: Final = ("p99", "p95", "p50", "mean")
 """In reading order: the tail first."""
@@ -145,12 +145,12 @@ def _table(evidence: Evidence, found: dict[tuple[str, str], Tail]) -> Table:
     )
     checks = evidence.table("checks")
     checked = {(row["metric"], row["scope"]): row for row in ([] if checks is None else checks.to_dicts())}
-    growing = next((row for row in checked.values() if grows(row)), None)  # then no scope has a percentile
+    endless = growing(evidence)  # then no scope has a percentile
     rows = []
     for scope in scopes:
         pair = (found.get(("comparator", scope)), found.get(("candidate", scope)))
         rows += [
-            _statistic_row(scope, statistic, scale, *pair, growing or checked.get((f"latency_{statistic}_us", scope)))
+            _statistic_row(scope, statistic, scale, *pair, endless or checked.get((f"latency_{statistic}_us", scope)))
             for statistic in STATISTICS
         ]
         rows.append(_rejected_row(scope, *pair))

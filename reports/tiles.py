@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from reports import words
 from reports.blocks import Tone
-from reports.evidence import SIDES, Evidence
+from reports.evidence import Evidence
 from reports.matrix import NO_LIMIT, NOT_COMPARED, grows, interval_text, is_comparable
 from reports.primary import Primary, primaries
 from reports.tails import settled, tails
+from schemas.candidate import SIDES
 from schemas.metric_words import metric_texts, metric_words
 
 _ANCHORS: Final = {"latency_p99_us": "#tails", "latency_p95_us": "#tails"}

@@ -9,8 +9,9 @@ import polars as pl
 from reports import charts, words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Chart, Charts, Column, Fold, Missing, Note, Row, Section, Table
-from reports.evidence import SIDES, Evidence
+from reports.evidence import Evidence
 from reports.plans import PlanKey, plan_keys
+from schemas.candidate import SIDES
 
 MOST_BARS: Final = 600
 _TITLE = "One plan in time and in memory"

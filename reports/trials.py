@@ -9,7 +9,8 @@ import polars as pl
 from reports import charts, words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Chart, Charts, Column, Fold, Missing, Note, Row, Section, Table
-from reports.evidence import SIDES, Evidence, side_order
+from reports.evidence import Evidence, side_order
+from schemas.candidate import SIDES
 
 _TITLE = "Capacity, batches and fusion under this traffic"
 _LEAD = (

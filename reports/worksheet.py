@@ -10,8 +10,9 @@ import polars as pl
 from reports import words
 from reports.anchors import row_id
 from reports.blocks import Block, Cell, Column, Fold, Missing, Note, Row, Section, Table, Tone
-from reports.evidence import SIDES, Evidence
+from reports.evidence import Evidence
 from reports.plans import PlanKey, plan_keys
+from schemas.candidate import SIDES
 
 MOST_ROWS: Final = 1200
 """Rows of all plans together. Beyond it a plan shows its totals and says where its rows are."""

@@ -11,6 +11,7 @@ from schemas.policy import Policy
 from schemas.settings import StageSettings
 
 SCHEMA = "tilegate/v1"
+SIDES = ("comparator", "candidate")
 MAX_REQUESTS = 50_000_000  # of one replication, before traffic.max_requests
 SOFTWARE_TAGS = ("compiler", "runtime", "driver", "firmware")
 

@@ -6,10 +6,10 @@ from typing import get_args
 
 import polars as pl
 
+from schemas.candidate import SIDES
 from schemas.columns import flag, instant, integer, number, rule, table, text
 from schemas.decision import Status, Verdict
 from schemas.policy import Evidence, Metric, Role, Stage
-from schemas.tables_plan import SIDES
 
 STAGES: tuple[str, ...] = get_args(Stage)
 STATUSES: tuple[str, ...] = get_args(Status)

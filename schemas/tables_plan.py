@@ -6,12 +6,12 @@ from typing import get_args
 
 import polars as pl
 
+from schemas.candidate import SIDES
 from schemas.columns import BYTES, NANOSECONDS, flag, integer, number, rule, table, text
 from schemas.decision import Bottleneck
 from schemas.policy import Evidence
 from schemas.zones import ZONES
 
-SIDES = ("comparator", "candidate")
 OP_KINDS = ("contraction", "elementwise", "reduction", "movement", "view", "fallback")
 ENGINES = ("matrix", "vector", "data", "host")
 BUFFER_ROLES = ("stream", "operand", "intermediate", "output", "accumulator")

@@ -6,9 +6,10 @@ from typing import get_args
 
 import polars as pl
 
+from schemas.candidate import SIDES
 from schemas.columns import BYTES, NANOSECONDS, PICOSECONDS, flag, integer, number, rule, table, text
 from schemas.decision import Driver
-from schemas.tables_plan import PLAN_KEYS, SIDES
+from schemas.tables_plan import PLAN_KEYS
 
 DRIVERS: tuple[str, ...] = get_args(Driver)
 DRIVER_COLUMNS = tuple(f"{driver}_ps" for driver in DRIVERS)

@@ -22,10 +22,10 @@ from flows.inputs import LoadedCandidate, load_candidate, recorded_traffic
 from flows.labels import batch_sizes, bucket_and_batch, plan_settings
 from flows.replaying import Served, replay_at, replay_side
 from flows.tasks.ingress import plan_graphs
+from schemas.candidate import SIDES
 from schemas.tables_run import DRIVERS
 
 Plans = dict[str, dict[str, Plan]]
-SIDES = ("comparator", "candidate")
 QUANTILES = (0.5, 0.95, 0.99)
 SLOWEST_SHARE = 0.05
 _PS_PER_US = 1e6
